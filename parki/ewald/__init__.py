@@ -3,7 +3,8 @@
 options            what the user chooses: for all, and for who studies the method
 points             what the user chooses and gives, checked once
 ranks              the processes that take part, and what they tell each other
-task               what is asked of a plan, its points and the solver's box
+task               what is asked of a sum
+solver_box         the order of the axes, and the unit of length in the solver
 geometry           the extent of the box, images of points, systems, labels
 sums               a record for each kernel
 split              the splits into near and far field; the window; their errors

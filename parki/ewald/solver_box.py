@@ -36,7 +36,7 @@ class LatticeNumbers:
     def array(
         self, name: Hashable, made: Callable[[SolverBox], Any], solver_box: SolverBox, dtype: Any
     ) -> Any:
-        """Return the numbers ``made`` of a frame, as one array for each name and dtype."""
+        """Return the numbers ``made`` of a box, as one array for each name and dtype."""
         key = name, np.dtype(dtype)
         if key not in self._arrays:
             values = self._space.array_module.array(made(solver_box), dtype=dtype, order="C")
@@ -44,7 +44,7 @@ class LatticeNumbers:
         return self._arrays[key][1]
 
     def move(self, solver_box: SolverBox) -> None:
-        """Overwrite all arrays by as many numbers of another frame; wait for nothing."""
+        """Overwrite all arrays by as many numbers of another box; wait for nothing."""
         for made, array in self._arrays.values():
             values = np.ascontiguousarray(made(solver_box), dtype=array.dtype)
             self._space.adapter.upload(array, values)
@@ -184,9 +184,9 @@ class SolverBox:
 
     @classmethod
     def of(cls, task: Task, given: Lattice, before: SolverBox | None = None) -> SolverBox:
-        """Return the frame of a box, whose unit is near the cube root of the volume.
+        """Return the solver's box for a box, whose unit is near the cube root of the volume.
 
-        A box whose tilts are not the tilts of the frame ``before`` may change them again.
+        A box whose tilts are not the tilts of the box ``before`` may change them again.
         """
         length = given.length
         kernel, want = task.kernel, task.want
@@ -206,7 +206,7 @@ class SolverBox:
         return solver_box
 
     def takes(self, other: SolverBox) -> bool:
-        """Return whether the grid of this frame is one for another frame, of other tilts."""
+        """Return whether the grid of this box is one for another box, of other tilts."""
         return self.unit == other.unit and self.lattice.widest == other.lattice.widest
 
     def constant(

@@ -138,15 +138,15 @@ def pulled(
     or potential.
     """
     if boxes is not None:
-        by, request = {*wrt, *moves}, SumRequest.of(kernel, want, options)
-        _check_boxes(boxes, by)
-        in_boxes = InBoxes.checked(
-            request,
+        in_boxes = _in_boxes(
+            kernel,
             trg,
             src,
             norms,
             options,
-            boxes=rows_of_boxes(boxes),
+            want=want,
+            by={*wrt, *moves},
+            boxes=boxes,
             systems=systems,
             exclude=exclude,
         )
@@ -270,15 +270,15 @@ def pushed(
 ) -> Any:
     """Return the change of a sum, or of its change: see `jvp`, and for the arguments `pulled`."""
     if boxes is not None:
-        by, request = {*tangents, *moves}, SumRequest.of(kernel, want, options)
-        _check_boxes(boxes, by)
-        in_boxes = InBoxes.checked(
-            request,
+        in_boxes = _in_boxes(
+            kernel,
             trg,
             src,
             norms,
             options,
-            boxes=rows_of_boxes(boxes),
+            want=want,
+            by={*tangents, *moves},
+            boxes=boxes,
             systems=systems,
             exclude=exclude,
         )
@@ -313,7 +313,29 @@ def pushed(
     return results[0] if isinstance(want, str) else tuple(results)
 
 
-def _check_boxes(boxes: Boxes, by: Iterable[str]) -> None:
-    """Refuse derivatives by boxes, and by lengths in boxes, that cannot be told apart."""
+def _in_boxes(
+    kernel: str | Composite,
+    trg: AnyArray,
+    src: AnyArray,
+    norms: AnyArray,
+    options: EwaldOptions,
+    *,
+    want: str | tuple[str, ...],
+    by: Iterable[str],
+    boxes: Boxes,
+    systems: SystemsLike,
+    exclude: LabelsLike,
+) -> InBoxes:
+    """Return systems in boxes of their own; refuse derivatives ``by`` what is not one for all."""
     for name in {*by} & {*NAMES, *SUMS.parameters}:
         check_box(boxes, "the box" if name in NAMES else name)
+    return InBoxes.checked(
+        SumRequest.of(kernel, want, options),
+        trg,
+        src,
+        norms,
+        options,
+        boxes=rows_of_boxes(boxes),
+        systems=systems,
+        exclude=exclude,
+    )

@@ -56,7 +56,7 @@ class P2P:
     Parameters
     ----------
     task : Task
-    solver_box : Frame
+    solver_box : SolverBox
         The origin has no effect along periodic axes.
     pair : Pair
     trg, src : array, shape (3, N)

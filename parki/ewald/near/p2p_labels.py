@@ -25,7 +25,7 @@ class LabelledPairs:
     Parameters
     ----------
     task : Task
-    solver_box : Frame
+    solver_box : SolverBox
     pair : Pair
     labels : Labels
     points : tuple of 2 arrays, shape (3, N)

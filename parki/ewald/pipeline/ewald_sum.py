@@ -396,14 +396,13 @@ def place_and_sum(
 ) -> tuple[EwaldSum, Any]:
     """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
 
-    The density is checked along with the rest, before any work.
+    The density is checked along with the rest, before any work. All ranks are in one call.
     """
-    with pipeline.ranks.collective("sum"):
-        placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors)
-        values = placed.density(dens)
-        with placed.access():
-            placed.place(one_shot=True)
-            return placed, as_given(placed.summed(values, None, unwatched), dens)
+    placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors)
+    values = placed.density(dens)
+    with placed.access():
+        placed.place(one_shot=True)
+        return placed, as_given(placed.summed(values, None, unwatched), dens)
 
 
 def sum_once(
@@ -424,7 +423,7 @@ def sum_once(
 
     Takes what `parki.stokes_sl` and `EwaldSum` take.
     """
-    with ranks.collective("points"), read_once():
+    with ranks.collective("sum"), read_once():
         cloud = take_cloud(
             kernel,
             trg,
@@ -435,13 +434,6 @@ def sum_once(
             exclude=exclude,
             borrowed=False,  # it is summed at once
         )
-    placed, result = place_and_sum(
-        ranks.engine(),
-        kernel,
-        cloud,
-        dens,
-        want,
-        tensors=tensors,
-    )
+        placed, result = place_and_sum(ranks.engine(), kernel, cloud, dens, want, tensors=tensors)
     placed.cache_setup(one_shot=True)
     return result

@@ -36,7 +36,7 @@ class FaxenCorrections(NamedTuple):
     Attributes
     ----------
     each : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
-        The marks of targets and sources.
+        The radii of targets and sources.
     faxen_factors : tuple of 2
         What multiplies the Laplacians that targets take, arrays by result, and of the fields that
         sources make, an array; None where there are none.
@@ -49,7 +49,7 @@ class FaxenCorrections(NamedTuple):
     def of(
         cls, task: Task, solver_box: SolverBox, given: tuple[Any, Any] | None
     ) -> FaxenCorrections:
-        """Return marks in the user's unit, if there are any, in the solver's."""
+        """Return the corrections for radii in the user's unit, if there are any."""
         of_targets, of_sources = task.sum.symbol.laplacians
         if given is not None:
             unit = task.dtype.type(solver_box.factor ** (task.sum.pair.point_radii or 0))

@@ -313,35 +313,35 @@ class Placement:
                     exclude=_as_before("exclude", exclude, before.labels),
                     space=first.task.space,
                 )
+                marks = before.systems, before.labels
+                same = (cloud.systems, cloud.labels) == marks
+                moves = [self._arguments(term, cloud, box, same) for term in old.terms]
             for term in old.terms:
                 term.sum.pipeline.begin()
             try:
                 terms = list[PlacedTerm]()
-                for term in old.terms:
-                    terms.append(self._moved(term, terms, cloud, box))
+                for term, (places, own) in zip(old.terms, moves, strict=True):
+                    terms.append(self._moved(term, terms, places, own))
                 finish_reading(trg, src, norms)
                 pending = old if any(term.sum.pending for term in terms) else None
-                own = cloud if self._mapped else None
-                self.state = State(options, own, object(), tuple(terms), attached, pending)
+                kept = cloud if self._mapped else None
+                self.state = State(options, kept, object(), tuple(terms), attached, pending)
             except BaseException:
                 self._undo(old)
                 raise
         self.seconds["update"] = time.perf_counter() - start
 
-    def _moved(
-        self, term: PlacedTerm, terms: list[PlacedTerm], cloud: Cloud, box: Any
-    ) -> PlacedTerm:
-        """Return a term at other points; by another sum, if its tolerance changes.
+    def _arguments(
+        self, term: PlacedTerm, cloud: Cloud, box: Any, same: bool
+    ) -> tuple[Places | None, Cloud]:
+        """Return where a term's points are, and the points of its sum.
 
-        ``terms`` are those before it, which have moved.
+        ``same`` says that the plan's systems and labels stay.
         """
-        before, placed = self.state.cloud, term.sum
-        options = placed.task.options if box is None else placed.task.options.deformed(box)
-        tolerance = self._tolerance(options, terms, term.group, term.scale)
-        anew = tolerance != options.tolerance
-        if anew:
-            options = replace(options, tolerance=tolerance)
-        same = before and (cloud.systems, cloud.labels) == (before.systems, before.labels)
+        if term.places is None:  # nothing maps them
+            return None, cloud
+        options = term.sum.task.options
+        options = options if box is None else options.deformed(box)
         places = _places(cloud, term.shared, term.group)
         own = _cloud_of(
             term.kernel,
@@ -350,9 +350,21 @@ class Placement:
             options,
             shared=term.shared,
             group=term.group,
-            before=placed if same else None,
+            before=term.sum if same else None,
         )
-        if anew:
+        return places, own
+
+    def _moved(
+        self, term: PlacedTerm, terms: list[PlacedTerm], places: Places | None, own: Cloud
+    ) -> PlacedTerm:
+        """Return a term at other points; by another sum, if its tolerance changes.
+
+        ``terms`` are those before it, which have moved.
+        """
+        placed, options = term.sum, own.options
+        tolerance = self._tolerance(options, terms, term.group, term.scale)
+        if tolerance != options.tolerance:
+            own = replace(own, options=replace(options, tolerance=tolerance))
             with self.collective("Plan"):
                 placed = EwaldSum(
                     self.ranks.engine(), term.kernel, own, placed.want, access=self.access
