@@ -34,7 +34,7 @@ from parki.memory import Buffer, Buffers, require, telling
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load, load_all
 from parki.runtime.forks import Uncopied
 from parki.settings import MOST_THREADS, thread_count
-from parki.typing import AnyArray
+from parki.typing import AnyArray, ArrayModule
 
 # Launches over fewer points run in the calling thread: to wake another one takes longer.
 FEW = 4096
@@ -508,7 +508,7 @@ def multiplied(
     return product
 
 
-def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: DTypeLike) -> Any:
+def with_spare(xp: ArrayModule, shape: tuple[int, int], spare: int, dtype: DTypeLike) -> Any:
     """Return an uninitialised array of ``shape``, followed by ``spare`` columns of zeros."""
     rows, n = shape
     array = xp.empty((rows, n + spare), dtype=dtype)
@@ -553,7 +553,7 @@ def _wrong_dtype(name: str, array: AnyArray) -> ParkiTypeError:
 
 def runs(
     space: ExecutionSpace,
-    starts: Any,
+    starts: AnyArray,
     size: int,
     total: int,
     *,

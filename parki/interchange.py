@@ -20,6 +20,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.meaning import is_tensor, refuse_meaning, variable
 from parki.runtime import ExecutionSpace, forks, get_execution_space
 from parki.runtime.spaces import refuse_capture
+from parki.typing import AnyArray
 
 REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
@@ -279,7 +280,7 @@ def numbers(
         raise ParkiTypeError(f"{name} is {what}; expected {meaning}") from None
 
 
-def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
+def check_space(arrays: dict[str, AnyArray], space: ExecutionSpace) -> None:
     """Refuse arrays outside of the memory of the space, or not on the current device."""
     current = space.adapter.device()
     for name, array in arrays.items():
@@ -298,7 +299,7 @@ def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
             )
 
 
-def bincount(xp: ModuleType, index: Any, count: int, weights: Any = None) -> Any:
+def bincount(xp: ModuleType, index: Any, count: int, weights: AnyArray = None) -> Any:
     """Return how often each index appears, or the sum of its weights, shape (count,).
 
     As ``xp.bincount`` does, of an empty array too, whose maximum CuPy asks for.
@@ -308,12 +309,12 @@ def bincount(xp: ModuleType, index: Any, count: int, weights: Any = None) -> Any
     return xp.zeros(count, dtype=int if weights is None else float)
 
 
-def to_host(values: Any) -> Any:
+def to_host(values: AnyArray) -> Any:
     """Return an array of NumPy or CuPy as NumPy's."""
     return values.get() if hasattr(values, "get") else values
 
 
-def as_given(result: Any, like: T) -> T:
+def as_given(result: AnyArray, like: T) -> T:
     """Return a new array, or a tuple of arrays, in the library of ``like``, without a copy.
 
     The library is PyTorch, or any with the array API standard (such as JAX). For other ``like``
@@ -337,7 +338,7 @@ def library_of(like: Any) -> Callable[[Any], Any]:
     elif hasattr(like, "__array_namespace__"):
         take, device = like.__array_namespace__().from_dlpack, getattr(like, "device", None)
 
-        def back(result: Any) -> Any:
+        def back(result: AnyArray) -> Any:
             _finish(result)
             array = take(result)
             # A host may have several devices, of which DLPack knows one.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError
+from parki.typing import AnyArray
 
 # PyTorch's modes that record operations, or infer their shapes, without computing.
 TRACING = ("FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode")
@@ -83,7 +84,7 @@ class Varied(tuple[Any, ...]):
     tensor: Any
 
     @classmethod
-    def of(cls, numbers: Any, tensor: Any) -> Varied:
+    def of(cls, numbers: Any, tensor: AnyArray) -> Varied:
         """Return the numbers of a tensor."""
         result = cls(numbers)
         result.tensor = tensor
@@ -106,7 +107,7 @@ def varied(box: Any) -> Any:
     return given if is_tensor(given) and _derived(given) else None
 
 
-def values_of(name: str, tensor: Any) -> Any:
+def values_of(name: str, tensor: AnyArray) -> Any:
     """Return the numbers of a tensor as an array of NumPy, or refuse one without any.
 
     Raises
@@ -137,7 +138,7 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
-def refuse_layout(name: str, tensor: Any) -> None:
+def refuse_layout(name: str, tensor: AnyArray) -> None:
     """Refuse tensors whose memory does not hold their numbers.
 
     Raises
@@ -157,7 +158,7 @@ def refuse_layout(name: str, tensor: Any) -> None:
         raise ParkiTypeError(f"{name} {what}; expected a dense one: pass {remedy}")
 
 
-def _refuse_empty(name: str, tensor: Any) -> None:
+def _refuse_empty(name: str, tensor: AnyArray) -> None:
     """Refuse tensors without numbers, and tensors whose numbers have yet to be computed."""
     if tensor.is_neg():
         raise ParkiTypeError(
@@ -190,7 +191,7 @@ def _is_tracer(value: Any) -> bool:
     return kind.__module__.partition(".")[0] == "jax" and kind.__name__.endswith("Tracer")
 
 
-def _hidden(tensor: Any) -> bool:
+def _hidden(tensor: AnyArray) -> bool:
     """Return whether a transformation of PyTorch hides a tensor's numbers, or records its use.
 
     `torch.func` wraps tensors, which then have no memory; other transformations set a mode.

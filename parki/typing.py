@@ -31,6 +31,7 @@ __all__ = [
     "AnyArray",
     "AnyKernel",
     "Array",
+    "ArrayModule",
     "ArrayT",
     "DerivedBy",
     "InputName",
@@ -87,6 +88,8 @@ class Array(Protocol):
 ArrayT = TypeVar("ArrayT", bound=Array)
 # Such an array where it is computed with: no type checker knows what each library makes of `a + b`.
 AnyArray: TypeAlias = Any
+# NumPy, or a module with its functions for arrays of a device.
+ArrayModule: TypeAlias = Any
 
 
 # Numbers of points: of points that are targets and sources at once, or for targets and for sources.

@@ -40,6 +40,7 @@ from parki.ewald.points import RESULTS, check_dtypes, check_points
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.runtime import get_execution_space
+from parki.typing import AnyArray
 
 ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
 # Errors that NumPy, zipfile and h5py raise for a file of another format than its name says.
@@ -214,7 +215,7 @@ def _load(path: Path, kind: str, wanted: Sequence[str]) -> tuple[dict[str, Any],
 
 def evaluate(
     kernel: str,
-    arrays: dict[str, Any],
+    arrays: dict[str, AnyArray],
     options: EwaldOptions,
     want: tuple[str, ...],
     check: bool = False,
@@ -254,7 +255,7 @@ def evaluate(
     return dict(zip(want, host, strict=True)), used
 
 
-def write(path: Path, kind: str, results: dict[str, Any], used: dict[str, Any]) -> None:
+def write(path: Path, kind: str, results: dict[str, AnyArray], used: dict[str, Any]) -> None:
     """Write results and options by one renaming, so that no file is partial."""
     text = json.dumps(used)
     with replacing(path) as part:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from parki.distributed.team import Team
-from parki.typing import AnyArray
+from parki.typing import AnyArray, ArrayModule
 
 
 class Parcels(NamedTuple):
@@ -60,7 +60,9 @@ class Transport(ABC):
         Bytes sent to other ranks so far, by the labels of parcels.
     """
 
-    def __init__(self, team: Team, xp: Any, name: str, empty: Callable[[int, Any], Any]) -> None:
+    def __init__(
+        self, team: Team, xp: ArrayModule, name: str, empty: Callable[[int, Any], Any]
+    ) -> None:
         self.team, self.name = team, name
         self.xp: Any = xp
         self.sent: dict[str, int] = {}

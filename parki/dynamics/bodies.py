@@ -23,7 +23,7 @@ from parki.suspensions import noise
 from parki.suspensions.fluid import Solving, operator_product
 from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.placed_spheres import alone
-from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, ArrayModule, ArrayT, Box, OptionKeywords, Unpack
 
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
 
@@ -94,7 +94,7 @@ class RigidBodies(Solving):
         self,
         shapes: BodyShape | Sequence[BodyShape],
         positions: Array,
-        quaternions: Any = None,
+        quaternions: AnyArray = None,
         options: EwaldOptions | None = None,
         *,
         which: Any = None,
@@ -116,7 +116,9 @@ class RigidBodies(Solving):
         self._mobility = self._spheres.mobility
         self._spheres.attach(placed, library_of(positions))
 
-    def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
+    def _place(
+        self, xp: ArrayModule, positions: AnyArray, quaternions: AnyArray, dtype: Any
+    ) -> Placed:
         if not bool(xp.isfinite(positions).all()):
             raise ParkiValueError("positions contains NaN or infinite numbers")
         unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
@@ -156,7 +158,7 @@ class RigidBodies(Solving):
         """The largest distance of a blob's surface from the position of its body."""
         return max(shape.extent for shape in self.shapes)
 
-    def in_lab(self, vectors: Any) -> Any:
+    def in_lab(self, vectors: AnyArray) -> Any:
         """Return vectors at the blobs of each shape in its frame as vectors in the lab's frame.
 
         Parameters
@@ -188,7 +190,7 @@ class RigidBodies(Solving):
     # ------------------------------------------------------------------ places
     @alone
     def update_positions(
-        self, positions: Array, quaternions: Any = None, *, box: Box | None = None
+        self, positions: Array, quaternions: AnyArray = None, *, box: Box | None = None
     ) -> None:
         """Move the bodies, each of which keeps its shape.
 
@@ -260,7 +262,7 @@ class RigidBodies(Solving):
         torques: Array | None = None,
         *,
         slip: Array | None = None,
-        gradient: Any = None,
+        gradient: AnyArray = None,
         start: BodyMotion | None = None,
         callback: Show | None = None,
     ) -> BodyMotion:
@@ -307,7 +309,7 @@ class RigidBodies(Solving):
         turns: Array | None = None,
         *,
         slip: Array | None = None,
-        gradient: Any = None,
+        gradient: AnyArray = None,
         callback: Show | None = None,
     ) -> tuple[Any, Any]:
         """Return the forces and torques (3, B) that make bodies move with given velocities.
@@ -370,7 +372,7 @@ class RigidBodies(Solving):
         torques: Array | None = None,
         *,
         slip: Array | None = None,
-        gradient: Any = None,
+        gradient: AnyArray = None,
     ) -> tuple[Any, Any]:
         """Return a Brownian step: displacements and rotation vectors, for `move`.
 

@@ -20,6 +20,7 @@ from parki.suspensions import wall
 from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.noise import White
 from parki.suspensions.spheres import Spheres
+from parki.typing import AnyArray
 
 
 def kinds(shapes: Any, which: Any, count: int) -> tuple[tuple[BodyShape, ...], Any]:
@@ -104,7 +105,7 @@ def as_motion(name: str, given: Any) -> BodyMotion:
     return given
 
 
-def begun(placed: Placed, start: Any) -> tuple[Any, Any]:
+def begun(placed: Placed, start: AnyArray) -> tuple[Any, Any]:
     """Return forces and motions of another step, which turn with the bodies since then."""
     forces, motions, then = as_motion("start", start)._begin
     if then.kinds is not placed.kinds:
@@ -175,14 +176,14 @@ class BodyEquations:
     accuracy: float
 
     # ------------------------------------------------------------------ arguments
-    def of_bodies(self, name: str, values: Any) -> Any:
+    def of_bodies(self, name: str, values: AnyArray) -> Any:
         """Return an argument (3, B), or zeros."""
         shape = tuple(self.placed.positions.shape)
         if values is None:
             return self.placed.xp.zeros(shape, self.placed.dtype)
         return self._argument(name, values, shape, "one for each of the bodies")
 
-    def _argument(self, name: str, values: Any, shape: tuple[int, ...], meaning: str) -> Any:
+    def _argument(self, name: str, values: AnyArray, shape: tuple[int, ...], meaning: str) -> Any:
         """Return an array of a shape in the library of the blobs, or refuse it."""
         array = like_points(name, values, self.mobility.first.space, self.placed.dtype)
         if tuple(array.shape) != shape:
@@ -193,12 +194,12 @@ class BodyEquations:
             raise ParkiValueError(f"{name} has NaN or infinite numbers")
         return array
 
-    def loads(self, forces: Any, torques: Any, viscosity: float) -> Any:
+    def loads(self, forces: AnyArray, torques: AnyArray, viscosity: float) -> Any:
         """Return forces and torques (2, 3, B) at a viscosity of 1."""
         loads = [self.of_bodies("forces", forces), self.of_bodies("torques", torques)]
         return self.placed.xp.stack(loads) / self.placed.dtype.type(viscosity)
 
-    def flow(self, slip: Any, gradient: Any) -> Any:
+    def flow(self, slip: Any, gradient: AnyArray) -> Any:
         """Return velocities of the fluid at the blobs, relative to rigid ones; None if not any."""
         placed, flow = self.placed, None
         if slip is not None:
@@ -214,7 +215,7 @@ class BodyEquations:
     def solve(
         self,
         loads: Any,
-        flow: Any,
+        flow: AnyArray,
         *,
         start: BodyMotion | None = None,
         callback: Show | None = None,
@@ -240,7 +241,7 @@ class BodyEquations:
         first, scale = (forces, motions), float(energy)
         return self._iterated(placed.alone, first, flow, scale, callback, accuracy).scaled(power)
 
-    def resist(self, motions: Any, flow: Any, callback: Show | None = None) -> Any:
+    def resist(self, motions: AnyArray, flow: AnyArray, callback: Show | None = None) -> Any:
         """Return the loads (2, 3, B) by which bodies have motions (2, 3, B) in such a flow."""
         placed, carried = self.placed, self.placed.carried(motions)
         flow = carried if flow is None else carried + flow
@@ -255,7 +256,7 @@ class BodyEquations:
         self,
         alone: Callable[[Any], tuple[Any, Any]],
         first: tuple[Any, Any],
-        flow: Any,
+        flow: AnyArray,
         scale: float,
         callback: Show | None,
         accuracy: float | None = None,
@@ -267,7 +268,7 @@ class BodyEquations:
                 "parki.Progress"
             )
 
-        def mobility(forces: Any) -> Any:
+        def mobility(forces: AnyArray) -> Any:
             return self.mobility.product("velocity", {"force": forces}, factor=FACTOR)
 
         return conjugate(

@@ -22,6 +22,7 @@ from parki.dynamics import moments, solver
 from parki.dynamics.solver import RigidEquations
 from parki.errors import OverlapError
 from parki.suspensions.noise import White
+from parki.typing import AnyArray
 
 STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii, by arithmetic
 STEP_OF_PAIRS = 1e-7
@@ -39,7 +40,7 @@ def noise(equations: RigidEquations, standard_normal: White) -> tuple[Any, Any]:
     return k, f
 
 
-def drift(equations: RigidEquations, w: Any, stresslets: bool = False) -> tuple[Any, Any, Any]:
+def drift(equations: RigidEquations, w: AnyArray, stresslets: bool = False) -> tuple[Any, Any, Any]:
     """Return slip (11, N) and forces (6, N) whose mean over normal numbers w (3, N) drifts.
 
     And the change of the stresslets (3, 3, N) of pairs along w, by the same motion, if wanted.
@@ -64,7 +65,7 @@ def drift(equations: RigidEquations, w: Any, stresslets: bool = False) -> tuple[
     return slips, forces, changes
 
 
-def stresslets(equations: RigidEquations, w: Any) -> Any:
+def stresslets(equations: RigidEquations, w: AnyArray) -> Any:
     """Return the change of the stresslets (3, 3, N) of forces w along w: Brownian ones over kT."""
     slips, forces, drifting = drift(equations, w, stresslets=True)
     change = solver.solve(equations, -slips, -forces)

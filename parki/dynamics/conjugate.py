@@ -20,6 +20,7 @@ import numpy as np
 
 from parki.errors import ParkiError
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 Show = Callable[[float], Any]
 
@@ -54,7 +55,7 @@ def scaled(power: int, *arrays: Any) -> list[Any]:
     return [np.ldexp(array, power) for array in arrays]
 
 
-def dot(a: Any, b: Any) -> Any:
+def dot(a: AnyArray, b: AnyArray) -> Any:
     """Return the sum of products, in double precision: single has none of two small numbers."""
     return (a.astype(np.float64, copy=False) * b).sum()
 
@@ -134,7 +135,7 @@ def conjugate(
         p, v, products = z + again * p, w + again * v, products + 1
 
 
-def _together(first: Any, *others: Any) -> Any:
+def _together(first: AnyArray, *others: Any) -> Any:
     """Return numbers as one array of the library of the first."""
     both = np.empty_like(first, shape=(1 + len(others),))
     for place, each in enumerate((first, *others)):

@@ -16,6 +16,7 @@ from parki.dynamics.moments import gauged
 from parki.dynamics.tables import FAR, LENGTHS, PLACES, SIZES, SQRT2, SQRT6, scalars
 from parki.errors import OverlapError
 from parki.solving.pairs import module_of, pairs_within, sums_by
+from parki.typing import AnyArray
 
 SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these
 ROUNDING = 1e-6  # by which spheres that touch may overlap
@@ -35,7 +36,9 @@ class Lubrication:
         Gap, over the mean radius, below which pairs resist no more than there.
     """
 
-    def __init__(self, points: Any, radii: Any, options: EwaldOptions, roughness: float) -> None:
+    def __init__(
+        self, points: AnyArray, radii: AnyArray, options: EwaldOptions, roughness: float
+    ) -> None:
         self.count, self.radii = points.shape[1], radii
         self.least = max(roughness, SMALLEST_GAP)
         # Without a net force on the fluid the gauge of free axes adds a velocity to all spheres,
@@ -73,7 +76,7 @@ class Lubrication:
                 "roughness, a smaller step, forces that keep them apart, or lubrication=False"
             )
 
-    def _place(self, vectors: Any) -> None:
+    def _place(self, vectors: AnyArray) -> None:
         """Take the vectors from first to second spheres, (3, n)."""
         a, b = self.radii[self.first], self.radii[self.second]
         r = np.sqrt((vectors**2).sum(axis=0))
@@ -98,7 +101,7 @@ class Lubrication:
             block = np.einsum("ab,bcn,cd->adn", mean, block, mean)
         return block
 
-    def shifted(self, shift: Any) -> Lubrication:
+    def shifted(self, shift: AnyArray) -> Lubrication:
         """Return the same pairs of spheres that have moved by (3, N)."""
         other = object.__new__(Lubrication)
         other.__dict__ |= self.__dict__
@@ -107,7 +110,7 @@ class Lubrication:
 
     # ------------------------------------------------------------------ products
     def acting(
-        self, moves: Any = None, strain: Any = None, stresslets: bool = True
+        self, moves: Any = None, strain: AnyArray = None, stresslets: bool = True
     ) -> tuple[Any, Any]:
         """Return how pairs act on the fluid, by motions (6, N) and a strain (3, 3) of all spheres.
 
@@ -192,11 +195,11 @@ class Lubrication:
         return blocks
 
 
-def _dot(a: Any, b: Any) -> Any:
+def _dot(a: AnyArray, b: AnyArray) -> Any:
     return (a * b).sum(axis=0)
 
 
-def _cross(a: Any, b: Any) -> Any:
+def _cross(a: AnyArray, b: AnyArray) -> Any:
     return np.stack([a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)])
 
 
@@ -207,7 +210,7 @@ def _crossed(e: Any, found: Any) -> None:
         found[row, row], found[row, i], found[row, j] = 0, -e[j], e[i]
 
 
-def _twice(a: Any, b: Any) -> Any:
+def _twice(a: AnyArray, b: AnyArray) -> Any:
     """Return a b + b a of vectors (3, n), as tensors (3, 3, n)."""
     both = a[:, None] * b
     return both + both.swapaxes(0, 1)

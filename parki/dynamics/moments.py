@@ -28,6 +28,7 @@ from parki.interchange import as_array, to_host
 from parki.runtime.forks import cached_property
 from parki.suspensions.noise import FIRST, Couplets, White, root, split
 from parki.suspensions.radii import Radii
+from parki.typing import AnyArray, ArrayModule
 
 TRACE = 1e-9  # of a gradient, over its largest entry
 
@@ -89,7 +90,7 @@ def _basis() -> Any:
 BASIS = _basis()
 
 
-def self_mobility(xp: Any, radii: Any) -> Any:
+def self_mobility(xp: ArrayModule, radii: AnyArray) -> Any:
     """Return the mobility of a sphere alone by its eleven numbers, shape (11, N)."""
     radii = xp.asarray(radii, dtype=np.float64)
     sizes = xp.asarray([4 / 3] * 3 + [1.0] * 3 + [1.2] * 5)
@@ -97,22 +98,22 @@ def self_mobility(xp: Any, radii: Any) -> Any:
     return sizes[:, None] / radii ** powers[:, None]
 
 
-def couplets(xp: Any, numbers: Any) -> Any:
+def couplets(xp: ArrayModule, numbers: Any) -> Any:
     """Return couplets (3, 3, N) of torques and stresslets (8, N)."""
     return xp.tensordot(xp.asarray(BASIS), numbers, axes=(0, 0))
 
 
-def turning(xp: Any, gradients: Any) -> Any:
+def turning(xp: ArrayModule, gradients: Any) -> Any:
     """Return angular velocities and rates of strain (8, N) of gradients (3, 3, N)."""
     return xp.tensordot(xp.asarray(BASIS), gradients, axes=2)
 
 
-def symmetric(xp: Any, numbers: Any) -> Any:
+def symmetric(xp: ArrayModule, numbers: Any) -> Any:
     """Return tensors (3, 3, N) of five numbers (5, N)."""
     return xp.tensordot(xp.asarray(BASIS[3:]), numbers, axes=(0, 0))
 
 
-def five(xp: Any, tensors: Any) -> Any:
+def five(xp: ArrayModule, tensors: AnyArray) -> Any:
     """Return the five numbers (5, N) of symmetric tensors (3, 3, N) without a trace."""
     return xp.tensordot(xp.asarray(BASIS[3:]), tensors, axes=2)
 
@@ -136,7 +137,7 @@ class MomentMobility:
         If an argument is impossible.
     """
 
-    def __init__(self, points: Any, radii: Any, options: EwaldOptions) -> None:
+    def __init__(self, points: AnyArray, radii: AnyArray, options: EwaldOptions) -> None:
         self.radii, sizes = radii, Radii.of(radii, points.shape[1])
         name: Any = sizes.couplets
         self.first: Plan[Any] = Plan(name, points, points, sizes.point_radii, options, want=WANT)
@@ -165,11 +166,11 @@ class MomentMobility:
         """The mobility of each sphere alone, by its eleven numbers, shape (11, N)."""
         return self_mobility(self.space.array_module, self.radii)
 
-    def update_points(self, points: Any, box: Any = None, attached: Any = None) -> None:
+    def update_points(self, points: AnyArray, box: Any = None, attached: Any = None) -> None:
         """Move the spheres, and what is attached to them; on any error all stays as it was."""
         self.first.place(points, points, None, attached, box)
 
-    def shifted(self, shift: Any) -> MomentMobility:
+    def shifted(self, shift: AnyArray) -> MomentMobility:
         """Return the mobility of spheres that are shifted by (3, N), by plans of their own."""
         points, options = self.points + shift.astype(self.dtype), self.options
         if options.periodicity == 0:  # where spheres may leave the box of now
@@ -205,7 +206,7 @@ class MomentMobility:
         )
         return numbers
 
-    def __call__(self, forces: Any, couplets: Any) -> tuple[Any, Any]:
+    def __call__(self, forces: AnyArray, couplets: Any) -> tuple[Any, Any]:
         """Return velocities (3, N) and gradients (3, 3, N) of the fluid, ``d u_i / d x_j``.
 
         Parameters
@@ -225,7 +226,7 @@ class MomentFields(Couplets):
 
     rows = (11,)
 
-    def near(self, values: Any) -> Any:
+    def near(self, values: AnyArray) -> Any:
         """Return the near field of eleven numbers for each sphere, (11, N)."""
         xp = self.plan.space.array_module
         tensors = couplets(xp, values[3:]).reshape(9, -1)
@@ -235,13 +236,13 @@ class MomentFields(Couplets):
         """Do the work: it is not recorded."""
         work(given | found)
 
-    def _moved(self, rows: Any) -> Any:
+    def _moved(self, rows: AnyArray) -> Any:
         xp = self.plan.space.array_module
         turns = turning(xp, rows[3:].reshape(3, 3, -1))
         return np.concatenate([rows[:3].astype(np.float64), turns])
 
 
-def stress(stresslets: Any, options: EwaldOptions, count: int) -> Any:
+def stress(stresslets: AnyArray, options: EwaldOptions, count: int) -> Any:
     """Return the mean stress (3, 3) of the stresslets (3, 3, N) of spheres: see `RigidSpheres`."""
     if options.periodicity != 3:
         raise ParkiValueError(

@@ -22,6 +22,7 @@ from parki.interchange import to_host
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.settings import MOST_THREADS
 from parki.solving.pairs import sums_by
+from parki.typing import AnyArray
 
 FEW = 256  # spheres, whose pairs take less time than to wake another thread
 SLICE = 32  # spheres whose pairs are side by side
@@ -50,7 +51,7 @@ class BlockProduct:
     """
 
     def __init__(
-        self, space: ExecutionSpace, blocks: Any, rows: Any, columns: Any, count: int
+        self, space: ExecutionSpace, blocks: AnyArray, rows: AnyArray, columns: AnyArray, count: int
     ) -> None:
         self._kernel = kernel("multiply_blocks", space)
         self._count, self._threads = count, 1 if count <= FEW else MOST_THREADS
@@ -113,7 +114,7 @@ class PairProduct:
         return blocks
 
 
-def in_slices(numbers: Any, rows: Any, columns: Any, count: int) -> dict[str, Any]:
+def in_slices(numbers: Any, rows: AnyArray, columns: AnyArray, count: int) -> dict[str, Any]:
     """Return the arrays of kernels: numbers (k, n) of pairs, by slices of the spheres of rows.
 
     First pairs of the spheres of a slice are side by side, then second ones, and so on.
@@ -173,7 +174,7 @@ class PairMatrix:
         self.inverse = self._inverse(space, between, first, second, own)
 
     def _inverse(
-        self, space: ExecutionSpace, between: Any, first: Any, second: Any, own: Any
+        self, space: ExecutionSpace, between: Any, first: AnyArray, second: AnyArray, own: Any
     ) -> BlockProduct:
         """Return the inverse, about, of the matrix with these pairs and blocks of spheres.
 

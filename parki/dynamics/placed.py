@@ -15,12 +15,15 @@ from parki.dynamics.conjugate import dot
 from parki.dynamics.shapes import BodyShape
 from parki.interchange import to_host
 from parki.solving import rotations
+from parki.typing import AnyArray, ArrayModule
 
 
 class SameShape:
     """The bodies of one shape: which ones, their blobs among all, and matrices in an array type."""
 
-    def __init__(self, xp: Any, dtype: Any, shape: BodyShape, bodies: Any, starts: Any) -> None:
+    def __init__(
+        self, xp: ArrayModule, dtype: Any, shape: BodyShape, bodies: Any, starts: AnyArray
+    ) -> None:
         index = starts[bodies][:, None] + np.arange(shape.n)
         self.shape, self.count = shape, len(bodies)
         self.bodies, self.blobs = xp.asarray(bodies), xp.asarray(index)
@@ -34,7 +37,7 @@ class SameShape:
 
 
 def same_shapes(
-    xp: Any, dtype: Any, shapes: Sequence[BodyShape], which: Any
+    xp: ArrayModule, dtype: Any, shapes: Sequence[BodyShape], which: Any
 ) -> tuple[list[SameShape], Any]:
     """Return the bodies of each shape, and the radii (N,) of all blobs, by each body's shape."""
     counts = np.array([shape.n for shape in shapes])[which]
@@ -61,7 +64,12 @@ class Placed:
     """
 
     def __init__(
-        self, xp: Any, kinds: list[SameShape], positions: Any, quaternions: Any, dtype: Any
+        self,
+        xp: ArrayModule,
+        kinds: list[SameShape],
+        positions: AnyArray,
+        quaternions: AnyArray,
+        dtype: Any,
     ) -> None:
         self.xp, self.kinds, self.dtype = xp, kinds, dtype
         self.positions, self.quaternions = positions, quaternions
@@ -89,14 +97,14 @@ class Placed:
             velocities[:, kind.blobs] = cross(self.xp, own, arm)
         return velocities
 
-    def carried(self, motions: Any) -> Any:
+    def carried(self, motions: AnyArray) -> Any:
         """Return K u: the velocities of blobs that motions carry."""
         velocities = self.turning(motions[1])
         for kind in self.kinds:
             velocities[:, kind.blobs] += motions[0][:, kind.bodies, None]
         return velocities
 
-    def torques(self, forces: Any, arms: Any = None) -> Any:
+    def torques(self, forces: AnyArray, arms: Any = None) -> Any:
         """Return the torques (3, B) of forces on blobs, about the origins of bodies."""
         torques = self._loads()[1]
         each = cross(self.xp, self.arms if arms is None else arms, forces)
@@ -104,7 +112,7 @@ class Placed:
             torques[:, kind.bodies] = each[:, kind.blobs].sum(axis=2)
         return torques
 
-    def carried_back(self, forces: Any) -> Any:
+    def carried_back(self, forces: AnyArray) -> Any:
         """Return K^T x: forces and torques on bodies by forces on blobs."""
         loads = self._loads()
         for kind in self.kinds:
@@ -112,7 +120,7 @@ class Placed:
         loads[1] = self.torques(forces)
         return loads
 
-    def moments(self, forces: Any) -> Any:
+    def moments(self, forces: AnyArray) -> Any:
         """Return sums of r F^T over the blobs of each body, shape (3, 3, B)."""
         moments = self.xp.empty((3, 3, self._count), self.dtype)
         for kind in self.kinds:
@@ -120,7 +128,7 @@ class Placed:
             moments[:, :, kind.bodies] = self.xp.einsum("ibn,jbn->ijb", arm, force)
         return moments
 
-    def rotated_since(self, then: Placed, forces: Any, motions: Any) -> tuple[Any, Any]:
+    def rotated_since(self, then: Placed, forces: AnyArray, motions: AnyArray) -> tuple[Any, Any]:
         """Return forces on blobs and motions turned with bodies that were elsewhere then."""
         rotation = self.xp.matmul(self.frames, then.frames.transpose(0, 2, 1))
         rotated = self.xp.empty_like(forces)
@@ -137,7 +145,7 @@ class Placed:
         return in_lab
 
     # ------------------------------------------------------------------ each body alone
-    def alone(self, residual: Any) -> tuple[Any, Any]:
+    def alone(self, residual: AnyArray) -> tuple[Any, Any]:
         """Return forces and motions of bodies alone whose blobs have velocities, without loads."""
         forces, motions = self.xp.empty_like(self.arms), self._loads()
         for kind in self.kinds:
@@ -154,7 +162,7 @@ class Placed:
             self._back(kind, answers, forces, motions)
         return forces, motions
 
-    def energy(self, motions: Any) -> Any:
+    def energy(self, motions: AnyArray) -> Any:
         """Return the power of motions (2, 3, B) against the drag of bodies alone."""
         power: Any = 0.0
         for kind in self.kinds:
@@ -162,7 +170,7 @@ class Placed:
             power = power + dot(own @ kind.drag, own)
         return power
 
-    def freed(self, residual: Any) -> tuple[Any, Any]:
+    def freed(self, residual: AnyArray) -> tuple[Any, Any]:
         """Return forces on blobs of bodies alone by velocities, and no motions."""
         forces = self.xp.empty_like(self.arms)
         for kind in self.kinds:
@@ -170,7 +178,7 @@ class Placed:
             self._back(kind, acts, forces, None)
         return forces, self.xp.zeros_like(self._loads())
 
-    def resisted(self, motions: Any, power: float = 1.0) -> Any:
+    def resisted(self, motions: AnyArray, power: float = 1.0) -> Any:
         """Return R u, torques by turns that move no blob; or a power of R times u."""
         torques = self.xp.zeros_like(self._loads())
         for kind in self.kinds:
@@ -182,7 +190,7 @@ class Placed:
             torques[1][:, kind.bodies] = strength * self.xp.einsum("bim,bm->ib", axes, along)
         return torques
 
-    def resisted_by(self, turns: Any, motions: Any) -> Any:
+    def resisted_by(self, turns: Any, motions: AnyArray) -> Any:
         """Return the change of R u where bodies turn by small rotation vectors (3, B)."""
         crossed = self.xp.zeros_like(motions)
         crossed[1] = cross(self.xp, turns, motions[1])
@@ -198,7 +206,7 @@ class Placed:
     def _loads(self) -> Any:
         return self.xp.empty((2, 3, self._count), self.dtype)
 
-    def _local(self, kind: SameShape, values: Any) -> Any:
+    def _local(self, kind: SameShape, values: AnyArray) -> Any:
         """Return values at blobs in the bodies' frames, shape (B, 3 n)."""
         own = values[:, kind.blobs].transpose(1, 0, 2)
         frames = self.frames[kind.bodies].transpose(0, 2, 1)
@@ -210,7 +218,7 @@ class Placed:
         frames = self.frames[kind.bodies].transpose(0, 2, 1)
         return self.xp.matmul(frames, own).transpose(0, 2, 1).reshape(kind.count, 6)
 
-    def _back(self, kind: SameShape, found: Any, forces: Any, motions: Any) -> None:
+    def _back(self, kind: SameShape, found: Any, forces: AnyArray, motions: AnyArray) -> None:
         """Write (B, 3 n + 6) of the bodies' frames into forces and motions of the lab's."""
         size = 3 * kind.shape.n
         frames, own = self.frames[kind.bodies], found[:, :size].reshape(kind.count, 3, kind.shape.n)
@@ -220,6 +228,6 @@ class Placed:
             motions[:, :, kind.bodies] = self.xp.matmul(frames, both).transpose(2, 1, 0)
 
 
-def cross(xp: Any, a: Any, b: Any) -> Any:
+def cross(xp: ArrayModule, a: AnyArray, b: AnyArray) -> Any:
     """Return the cross product of columns."""
     return xp.stack([a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)])

@@ -24,7 +24,7 @@ from parki.suspensions.noise import check_step, generator, refuse_gauge
 from parki.suspensions.noise import standard_normal as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
-from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, ArrayT, Box, OptionKeywords, Unpack
 
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
@@ -92,7 +92,7 @@ class RigidSpheres(Solving):
     def __init__(
         self,
         points: Array,
-        radii: Any,
+        radii: AnyArray,
         options: EwaldOptions | None = None,
         *,
         viscosity: float = 1.0,
@@ -130,7 +130,7 @@ class RigidSpheres(Solving):
         pairs = self._close_pairs(self._mobility.points, self.options)
         self._first.attach(Attached(library_of(points), pairs))
 
-    def _close_pairs(self, points: Any, options: EwaldOptions) -> ClosePairs:
+    def _close_pairs(self, points: AnyArray, options: EwaldOptions) -> ClosePairs:
         if not self._lubricated:
             return ClosePairs()
         return solver.close_pairs(self._mobility, points, options, self._roughness)
@@ -179,7 +179,7 @@ class RigidSpheres(Solving):
     @overload
     def velocities(self, forces: ArrayT | None, torques: ArrayT) -> tuple[ArrayT, ArrayT]: ...
     @alone
-    def velocities(self, forces: Any, torques: Any = None) -> Any:
+    def velocities(self, forces: AnyArray, torques: AnyArray = None) -> Any:
         """Return the velocities of the spheres; with torques, their angular velocities as well.
 
         Parameters
@@ -210,7 +210,7 @@ class RigidSpheres(Solving):
         forces: Array | None = None,
         torques: Array | None = None,
         *,
-        gradient: Any = None,
+        gradient: AnyArray = None,
         start: Motion | None = None,
         callback: Callable[[float], Any] | None = None,
     ) -> Motion:
@@ -259,7 +259,7 @@ class RigidSpheres(Solving):
         forces: Array | None = None,
         torques: Array | None = None,
         *,
-        gradient: Any = None,
+        gradient: AnyArray = None,
     ) -> Any:
         """Return a Brownian step: motion times dt, noise of covariance ``2 kT dt G``, and drift.
 

@@ -21,6 +21,7 @@ from parki.runtime import get_execution_space
 from parki.runtime.forks import cached_property
 from parki.solving.pairs import pairs_within
 from parki.suspensions.radii import lengths
+from parki.typing import AnyArray
 
 # For spheres of this many blobs, the radius of blobs and the distance of their centres from the
 # middle, over the hydrodynamic radius: a force and a torque see the same radius there. The last
@@ -263,7 +264,7 @@ class BodyShape:
         return cls(blobs_of - blobs_of.mean(axis=1, keepdims=True), size)
 
 
-def free_space(points: Any, radii: Any) -> Any:
+def free_space(points: AnyArray, radii: AnyArray) -> Any:
     """Return the mobility (3 n, 3 n) of spheres in free space at a viscosity of 1.
 
     Rows and columns are a component after the other. Wajnryb, Mizerski, Zuk and Szymczak (2013),
@@ -321,7 +322,7 @@ def icosphere(level: int) -> Any:
     return np.array(nodes).T
 
 
-def _check_apart(points: Any, radii: Any) -> None:
+def _check_apart(points: AnyArray, radii: AnyArray) -> None:
     """Refuse a blob that is there twice, whose two forces have no values of their own."""
     reach = SAME * float(radii.max())
     pairs = pairs_within(points, points, reach, EwaldOptions(periodicity=0))

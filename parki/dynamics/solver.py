@@ -31,6 +31,7 @@ from parki.dynamics.moments import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, as_given
+from parki.typing import AnyArray
 
 # Parts of the mobility of a sphere alone, of forces and torques and of stresslets: they take the
 # fewest iterations at volume fractions of 0.1 to 0.5. They are small because the forces of close
@@ -47,7 +48,7 @@ class ClosePairs(NamedTuple):
 
 
 def close_pairs(
-    mobility: MomentMobility, points: Any, options: EwaldOptions, roughness: float
+    mobility: MomentMobility, points: AnyArray, options: EwaldOptions, roughness: float
 ) -> ClosePairs:
     """Return the pairs of spheres that would be at points (3, N) in a box."""
     radii = mobility.space.array_module.asarray(mobility.radii)
@@ -143,7 +144,7 @@ def solve(
     d, power = diagonal(mobility.alone), power_near(k, f)
     k, f = scaled(-power, k, f)
 
-    def balanced(r: Any, s: Any) -> tuple[Any, Any]:
+    def balanced(r: AnyArray, s: Any) -> tuple[Any, Any]:
         """Precondition residuals of kinematics and balance: what acts, and what moves."""
         wanted = s - r[:6] / d[:6]
         y, resists = (d[:6] * wanted, 0.0) if resistance is None else resistance.solve(wanted)
@@ -151,7 +152,7 @@ def solve(
         z[:6] = s - resists
         return z, y
 
-    def last(step: Any, z: Any, w: Any) -> tuple[Any, Any]:
+    def last(step: Any, z: AnyArray, w: AnyArray) -> tuple[Any, Any]:
         """Return a step as long as the last one in stresslets, and in motions as if D were exact.
 
         Steps of spheres far apart have the length `OF_STRESSLETS`, and mend motions in full.
@@ -161,7 +162,7 @@ def solve(
         z[:6] *= size / step
         return z, size * w
 
-    def together(residual: Any, v: Any) -> tuple[Any, Any]:
+    def together(residual: AnyArray, v: AnyArray) -> tuple[Any, Any]:
         """Let all spheres move by the mean of the residual, where no pair resists it.
 
         The balance fixes the net force, so that steps only see relative motion.
@@ -173,11 +174,11 @@ def solve(
         v[:3] -= mean
         return residual, v
 
-    def energy(x: Any, v: Any) -> Any:
+    def energy(x: AnyArray, v: AnyArray) -> Any:
         """Return the energy, with spheres alone in the place of a gauge."""
         return dot(x, k) + dot(v, f) + dot(net, alone - v[:3].mean(axis=1))
 
-    def carried(v: Any) -> Any:
+    def carried(v: AnyArray) -> Any:
         moved = 0 * k
         moved[:6] = v
         return moved
@@ -237,7 +238,7 @@ class Motion:
 def motion(
     equations: RigidEquations,
     solution: Solved,
-    strain: Any,
+    strain: AnyArray,
     factor: float,
     back: Callable[[Any], Any],
 ) -> Motion:
@@ -255,7 +256,9 @@ def motion(
     return Motion(velocities, turns, tensors, solution.products, solution.error)
 
 
-def of_sets(solve: Callable[..., Any], dtype: Any, forces: Any, torques: Any) -> tuple[Any, Any]:
+def of_sets(
+    solve: Callable[..., Any], dtype: Any, forces: AnyArray, torques: AnyArray
+) -> tuple[Any, Any]:
     """Return velocities and turns under forces and torques, or under k sets of them, k first.
 
     ``solve`` has the motion of one set.
@@ -281,7 +284,11 @@ def of_sets(solve: Callable[..., Any], dtype: Any, forces: Any, torques: Any) ->
 
 
 def sides(
-    equations: RigidEquations, forces: Any, torques: Any, gradient: Any, factor: float
+    equations: RigidEquations,
+    forces: AnyArray,
+    torques: AnyArray,
+    gradient: AnyArray,
+    factor: float,
 ) -> tuple[Any, Any, Any]:
     """Return slip (11, N), forces and torques (6, N), and the strain of the flow far away."""
     k, f = equations.zeros(11), equations.zeros(6)
@@ -297,7 +304,7 @@ def sides(
 
 
 def begun(
-    equations: RigidEquations, start: Motion | None, strain: Any, factor: float
+    equations: RigidEquations, start: Motion | None, strain: AnyArray, factor: float
 ) -> Start | None:
     """Return the motion of an earlier solve, and its stresslets without the parts of pairs."""
     if start is None:
@@ -318,13 +325,13 @@ def begun(
     return Start(moments.five(equations.xp, arrays[2]), moves)
 
 
-def _double(equations: RigidEquations, name: str, values: Any) -> Any:
+def _double(equations: RigidEquations, name: str, values: AnyArray) -> Any:
     """Return an array of the spheres' library in double precision, or refuse it."""
     array = like_points(name, values, equations.mobility.space, equations.mobility.dtype)
     return array.astype(np.float64)
 
 
-def _finite(equations: RigidEquations, name: str, values: Any) -> Any:
+def _finite(equations: RigidEquations, name: str, values: AnyArray) -> Any:
     """Return an array (3, N) of finite numbers in double precision, or refuse it."""
     array, count = _double(equations, name, values), equations.count
     if array.shape != (3, count):

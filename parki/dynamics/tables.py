@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 SIZES = 6, 6, 2
 # All others of m = 0 are zero, as rotations about the axis move nothing else.
@@ -45,7 +46,7 @@ PLACES = {scalar: place for place, scalar in enumerate(SCALARS)}
 SQRT2, SQRT6 = math.sqrt(2), math.sqrt(6)
 
 
-def singular(ratio: Any) -> Any:
+def singular(ratio: AnyArray) -> Any:
     """Return g1, g2 and g3 of the scalars of radii 1 and ``ratio`` (n,), shape (3, scalars, n)."""
     terms: Any = np.zeros_like(ratio, shape=(3, len(SCALARS), *ratio.shape))
     for first, (a, b) in enumerate(((1 + 0 * ratio, ratio), (ratio, 1 + 0 * ratio))):
@@ -53,7 +54,7 @@ def singular(ratio: Any) -> Any:
         # Seen from sphere 2, the vector between the spheres has the other sign.
         sign, i, j = (1 - 2 * first), 3 * first, 3 - 3 * first
 
-        def put(m: int, row: int, column: int, size: Any, values: Any) -> None:
+        def put(m: int, row: int, column: int, size: Any, values: AnyArray) -> None:
             place = PLACES[m, min(row, column), max(row, column)]
             for order, each in enumerate(values):
                 terms[order, place] = size * each
@@ -85,7 +86,7 @@ def singular(ratio: Any) -> Any:
     return terms
 
 
-def _coefficients(q: Any) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
+def _coefficients(q: AnyArray) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Return g1, g2 and g3 by name, of a sphere's own motion and of the other one's.
 
     ``q`` is the other radius over its own.
@@ -195,13 +196,13 @@ def _powers(begin: tuple[int, ...]) -> Any:
 LENGTHS, OF_SECOND = _powers((0, 0, 0)), _powers((3, 3, 1))
 
 
-def near_basis(gap: Any) -> Any:
+def near_basis(gap: AnyArray) -> Any:
     """Return the functions (6, n) of the remainder near contact."""
     log = -np.log(gap)
     return np.stack([gap**0, gap, gap**2 * log, gap**2, gap**3 * log, gap**3])
 
 
-def chebyshev(x: Any, terms: int) -> Any:
+def chebyshev(x: AnyArray, terms: int) -> Any:
     """Return Chebyshev's polynomials (terms, n) of numbers from -1 to 1."""
     found = np.empty_like(x, shape=(terms, *x.shape))
     found[0], found[1] = 1, x
@@ -210,12 +211,12 @@ def chebyshev(x: Any, terms: int) -> Any:
     return found
 
 
-def by_gap(gap: Any) -> Any:
+def by_gap(gap: AnyArray) -> Any:
     """Return gaps from `NEAR` to `FAR` as numbers from -1 to 1."""
     return 2 * np.log(gap / NEAR) / math.log(FAR / NEAR) - 1
 
 
-def by_ratio(ratio: Any) -> Any:
+def by_ratio(ratio: AnyArray) -> Any:
     """Return ratios from `SMALLEST_RATIO` to 1 as numbers from -1 to 1."""
     return 1 - 2 * np.log(ratio) / math.log(SMALLEST_RATIO)
 
@@ -226,7 +227,7 @@ def coefficients() -> Any:
     return np.load(FILE)
 
 
-def scalars(gap: Any, ratio: Any) -> Any:
+def scalars(gap: AnyArray, ratio: AnyArray) -> Any:
     """Return the numbers of pairs, shape (scalars, n), of radii 1 and ``ratio``.
 
     Parameters
@@ -249,7 +250,7 @@ def scalars(gap: Any, ratio: Any) -> Any:
     return found
 
 
-def _of_gaps(gap: Any, ratio: Any) -> Any:
+def _of_gaps(gap: AnyArray, ratio: AnyArray) -> Any:
     """Return the numbers of some pairs, with one ratio for each, or one for all."""
     every = np.asarray(coefficients(), like=ratio)
     near = gap < NEAR

@@ -235,7 +235,7 @@ class Sample:
         return Checks(tuple(results), checks)
 
 
-def _count(targets: Any) -> int:
+def _count(targets: AnyArray) -> int:
     try:
         count = operator.index(targets)
     except TypeError:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 
 class Ranks:
@@ -61,7 +62,7 @@ class Ranks:
         counts = self.allgather(count)
         return sum(counts[: self.rank]), sum(counts)
 
-    def all_columns(self, values: Any) -> Any:
+    def all_columns(self, values: AnyArray) -> Any:
         """Return an array (..., N) with the columns of all ranks, in their order."""
         if self.serial:
             return values

@@ -16,6 +16,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
+from parki.typing import AnyArray
 
 
 class LatticeNumbers:
@@ -89,7 +90,7 @@ class AxisPermutation:
         """The order that gives the caller's axes back."""
         return AxisPermutation(self.axes.index(axis) for axis in range(3))
 
-    def arrays(self, arrays: dict[str, Any]) -> dict[str, Any]:
+    def arrays(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
         """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
         if not self.changes:
             return arrays
@@ -100,14 +101,14 @@ class AxisPermutation:
         ordered = {n: self.rows(each) for n, each in ordered.items()}
         return {name: ordered["trg" if same and name == "src" else name] for name in arrays}
 
-    def rows(self, values: Any) -> Any:
+    def rows(self, values: AnyArray) -> Any:
         """Return values (..., rows, N) in the other order; themselves, if that is the same."""
         if self.kept or values.shape[-2] == 1:
             return values
         ordered = values.take(self.places(values.shape[-2]), axis=-2)
         return ordered if self.rotation is None else _rotated(ordered, self.rotation)
 
-    def back(self, values: Any, out: Any) -> None:
+    def back(self, values: AnyArray, out: AnyArray) -> None:
         """Write values (..., rows, N) of the other order in the caller's."""
         if self.kept or values.shape[-2] == 1:
             out[...] = values
@@ -116,7 +117,7 @@ class AxisPermutation:
             values = _rotated(values, self.rotation.T)
         out[..., self.places(values.shape[-2]), :] = values
 
-    def density(self, dens: Any, sources: Iterable[Any]) -> Any:
+    def density(self, dens: AnyArray, sources: Iterable[Any]) -> Any:
         """Return a density (rows, N), whose sources have rows that follow each other."""
         rows, start = self.rows(dens), 0
         for source in sources if self.mirrors else ():
@@ -140,7 +141,7 @@ class AxisPermutation:
         return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)
 
 
-def _rotated(values: Any, rotation: Any) -> Any:
+def _rotated(values: AnyArray, rotation: Any) -> Any:
     """Return turned vectors and tensors, in rows as of `AxisPermutation.places`.
 
     Value by value, so that equal points stay equal; in double precision.
@@ -226,7 +227,7 @@ class SolverBox:
         """Factor from the user's lengths to solver units, and from the solver's results back."""
         return 1 / self.unit
 
-    def wrap(self, task: Task, points: Any) -> Any:
+    def wrap(self, task: Task, points: AnyArray) -> Any:
         """Return points (3, N) in the box and in solver units, as the grid takes them."""
         lattice = self.lattice
         if lattice.origin.any():

@@ -37,7 +37,7 @@ from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
 from parki.suspensions.functions import velocities
 from parki.suspensions.radii import Radii
-from parki.typing import OptionKeywords, Unpack
+from parki.typing import AnyArray, OptionKeywords, Unpack
 
 if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
@@ -47,10 +47,10 @@ rules.register()
 
 def _sum(
     kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray = None,
     options: EwaldOptions | None = None,
     *,
     systems: Any = None,
@@ -110,7 +110,7 @@ if not TYPE_CHECKING:
     __all__ = ["apply", "sphere_velocities", *_calls]
 
 
-def apply(plan: Plan, dens: Any) -> jax.Array:
+def apply(plan: Plan, dens: AnyArray) -> jax.Array:
     """Return ``plan(dens)``, with derivatives of any order by the density.
 
     The plan's points have no derivatives. The derivative in reverse mode is
@@ -137,10 +137,10 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
 
 
 def sphere_velocities(
-    points: Any,
-    radii: Any,
-    forces: Any,
-    torques: Any = None,
+    points: AnyArray,
+    radii: AnyArray,
+    forces: AnyArray,
+    torques: AnyArray = None,
     options: EwaldOptions | None = None,
     *,
     viscosity: float = 1.0,
@@ -179,7 +179,7 @@ def sphere_velocities(
         else {"norms": jnp.asarray(sizes.point_radii, dtype=centres.dtype)}
     )
 
-    def total(kernel: str, dens: Any) -> Any:
+    def total(kernel: str, dens: AnyArray) -> Any:
         return _bound(
             SumCall(kernel, options), {"trg": centres, "dens": dens, **point_radii, **box}
         )
@@ -188,7 +188,7 @@ def sphere_velocities(
 
 
 def _taken(
-    norms: Any, options: Any, keywords: OptionKeywords, boxes: Any = None
+    norms: AnyArray, options: Any, keywords: OptionKeywords, boxes: Any = None
 ) -> tuple[Any, EwaldOptions, Any]:
     """Return normals, options, and the box by name, if it is an array of JAX.
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from parki.core import SUMS, Batch, EwaldOptions, LinearMap, second, summed
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 
 class SumCall(NamedTuple):
@@ -36,14 +37,14 @@ def points_of(named: dict[str, Any]) -> tuple[Any, Any]:
     return named["trg"], named.get("src", named["trg"])
 
 
-def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
+def stacked(kernel: str, name: str, array: AnyArray) -> tuple[Any, tuple[int, ...]]:
     """Return densities or values with at most one batch axis, and their original batch axes."""
     shape = SUMS[kernel].density_shape(0) if name == "dens" else SUMS[kernel].value_shape(0)
     many = array.shape[: array.ndim - len(shape)]
     return array.reshape((*[math.prod(many)][: len(many)], *array.shape[len(many) :])), many
 
 
-def density_shape(kernel: str, named: dict[str, Any], values: Any) -> tuple[int, ...]:
+def density_shape(kernel: str, named: dict[str, Any], values: AnyArray) -> tuple[int, ...]:
     """Return the shape of a density that is not given, by the axes of values."""
     many = values.shape[: values.ndim - len(SUMS[kernel].value_shape(0))]
     return (*many, *SUMS[kernel].density_shape(points_of(named)[1].shape[1]))
@@ -133,7 +134,7 @@ def run_pull(
 
 
 def run_linear(
-    values: Any, *, plan: LinearMap, transposed: bool, of_change: bool, device: Any
+    values: AnyArray, *, plan: LinearMap, transposed: bool, of_change: bool, device: Any
 ) -> Any:
     """Apply a plan, or its adjoint; values that are bound to no device are on ``device``."""
     product = plan.found(values.shape, transposed)

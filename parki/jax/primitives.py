@@ -31,6 +31,7 @@ from parki.jax.arrays import (
     run_sum,
 )
 from parki.runtime import get_execution_space
+from parki.typing import AnyArray
 
 Shape = tuple[int, ...]
 
@@ -38,7 +39,7 @@ Shape = tuple[int, ...]
 def _callback(run: Any, many: bool, on_device: bool) -> Any:
     """Return the function that XLA calls; it reads and writes XLA's buffers."""
 
-    def call(context: Any, out: Any, *buffers: Any) -> None:
+    def call(context: Any, out: AnyArray, *buffers: Any) -> None:
         with ExitStack() as stack:
             xp: Any = np
             if on_device:
@@ -104,7 +105,7 @@ def _device(arrays: Any, home: Any = None) -> Any:
     return devices[0]
 
 
-def _is_there(array: Any, device: Any) -> bool:
+def _is_there(array: AnyArray, device: Any) -> bool:
     known = isinstance(array, jax.Array)
     return known and (array.is_deleted() or array.device == device)  # which is refused later
 
@@ -120,12 +121,12 @@ def _lowered_here(rule: Any, context: Any, *arrays: Any, **params: Any) -> Any:
     return rule(context, *arrays, **params)
 
 
-def varying(array: Any) -> frozenset[str]:
+def varying(array: AnyArray) -> frozenset[str]:
     """Return the device-mesh axes over which an array varies within `jax.shard_map`."""
     return frozenset(getattr(getattr(array, "mat", None), "varying", ()))
 
 
-def _like(array: Any, shape: Shape) -> Any:
+def _like(array: AnyArray, shape: Shape) -> Any:
     """Return a result's type, with the dtype of an array, varying over the same devices."""
     if not varying(array):
         return ShapedArray(shape, array.dtype)
@@ -166,7 +167,7 @@ def _sum_shapes(*arrays: Any, call: SumCall, names: tuple[str, ...], **_: Any) -
     return [(*many, *SUMS[kernel].value_shape(targets))]
 
 
-def _refuse(call: SumCall, arrays: dict[str, Any]) -> None:
+def _refuse(call: SumCall, arrays: dict[str, AnyArray]) -> None:
     """Refuse what no values of these shapes and types make possible, while JAX traces."""
     options = replace(call.options, execution_space=None)  # which values know
     zeros = {n: np.broadcast_to(np.zeros((), a.dtype), a.shape) for n, a in arrays.items()}
@@ -188,7 +189,7 @@ def _pull_shapes(
     return [shapes[name] for name in wrt]
 
 
-def _linear_shapes(values: Any, plan: LinearMap, transposed: bool, **_: Any) -> list[Shape]:
+def _linear_shapes(values: AnyArray, plan: LinearMap, transposed: bool, **_: Any) -> list[Shape]:
     return [plan.found(values.shape, transposed)]
 
 

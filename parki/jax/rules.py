@@ -13,6 +13,7 @@ from jax.interpreters import ad, batching
 from parki.core import LinearMap, second
 from parki.jax.arrays import SumCall
 from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
+from parki.typing import AnyArray
 
 Named = dict[str, Any]  # arrays by names of inputs
 Moves = tuple[tuple[str, ...], ...]  # names of inputs that move, in one list or in two
@@ -47,7 +48,7 @@ def _push(call: SumCall, inputs: Named, moves: list[Named]) -> Any:
 
 
 def _pull(
-    call: SumCall, values: Any, wrt: tuple[str, ...], inputs: Named, moves: list[Named]
+    call: SumCall, values: AnyArray, wrt: tuple[str, ...], inputs: Named, moves: list[Named]
 ) -> Named:
     """Return derivatives of a sum or its change by name; those that are zero are left out."""
     alone = any([*move] == ["dens"] for move in moves)  # which depends on no other densities
@@ -74,7 +75,7 @@ def _lists(primals: list[Named], tangents: list[Named]) -> Any:
 
 
 def _sum_jvp(
-    primals: Any, tangents: Any, *, call: SumCall, names: tuple[str, ...], of_change: bool
+    primals: Any, tangents: AnyArray, *, call: SumCall, names: tuple[str, ...], of_change: bool
 ) -> Any:
     ((inputs, *moves),) = _lists(_named(names, (), primals), _named(names, (), tangents))
     result = SUM.bind(*primals, call=call, names=names, of_change=of_change)
@@ -82,7 +83,7 @@ def _sum_jvp(
 
 
 def _sum_transpose(
-    cotangent: Any, *arguments: Any, call: SumCall, names: tuple[str, ...], of_change: bool
+    cotangent: AnyArray, *arguments: Any, call: SumCall, names: tuple[str, ...], of_change: bool
 ) -> Any:
     """Transpose a sum, which is linear in the density."""
     known = {n: a for n, a in zip(names, arguments, strict=True) if not ad.is_undefined_primal(a)}
@@ -91,7 +92,7 @@ def _sum_transpose(
 
 
 def _push_jvp(
-    primals: Any, tangents: Any, *, call: SumCall, names: tuple[str, ...], moves: Moves
+    primals: Any, tangents: AnyArray, *, call: SumCall, names: tuple[str, ...], moves: Moves
 ) -> Any:
     lists = _lists(_named(names, moves, primals), _named(names, moves, tangents))
     change = reduce(add, [_push(call, inputs, changes) for inputs, *changes in lists])
@@ -99,14 +100,14 @@ def _push_jvp(
 
 
 def _push_transpose(
-    cotangent: Any, *arguments: Any, call: SumCall, names: tuple[str, ...], moves: Moves
+    cotangent: AnyArray, *arguments: Any, call: SumCall, names: tuple[str, ...], moves: Moves
 ) -> Any:
     """Transpose a change, which is linear in each of moves."""
     inputs, *changes = _named(names, moves, arguments)
     return _back(call, cotangent, inputs, changes)
 
 
-def _back(call: SumCall, values: Any, inputs: Named, moves: list[Named]) -> list[Any]:
+def _back(call: SumCall, values: AnyArray, inputs: Named, moves: list[Named]) -> list[Any]:
     """Return the derivatives by moves that are not known, of values times a change."""
     derivatives: list[Any] = [None] * len(inputs)
     for one in moves:
@@ -118,7 +119,7 @@ def _back(call: SumCall, values: Any, inputs: Named, moves: list[Named]) -> list
 
 def _pull_jvp(
     primals: Any,
-    tangents: Any,
+    tangents: AnyArray,
     *,
     call: SumCall,
     names: tuple[str, ...],
@@ -135,7 +136,7 @@ def _pull_jvp(
 
 
 def _pull_transpose(
-    cotangents: Any,
+    cotangents: AnyArray,
     *arguments: Any,
     call: SumCall,
     names: tuple[str, ...],
@@ -153,7 +154,7 @@ def _pull_transpose(
 
 def _linear_jvp(
     primals: Any,
-    tangents: Any,
+    tangents: AnyArray,
     *,
     plan: LinearMap,
     transposed: bool,
@@ -171,14 +172,14 @@ def _linear_jvp(
 
 
 def _linear_transpose(
-    cotangent: Any, _: Any, *, plan: LinearMap, transposed: bool, of_change: bool, device: Any
+    cotangent: AnyArray, _: Any, *, plan: LinearMap, transposed: bool, of_change: bool, device: Any
 ) -> Any:
     return [
         LINEAR.bind(cotangent, plan=plan, transposed=not transposed, of_change=True, device=device)
     ]
 
 
-def _home(array: Any) -> Any:
+def _home(array: AnyArray) -> Any:
     """Return the device that an array is bound to; None for others, and for traced ones."""
     there = not isinstance(array, jax.core.Tracer) and getattr(array, "committed", False)
     return array.device if there else None

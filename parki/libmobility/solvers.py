@@ -13,13 +13,14 @@ from parki.errors import ParkiValueError, UnavailableError
 from parki.interchange import as_array, as_given
 from parki.suspensions import Spheres
 from parki.suspensions.noise import generator
+from parki.typing import AnyArray
 from parki.utils import get_array_module
 
 Back = Callable[[Any], Any]
 
 
 def columns(
-    name: str, values: Any, dtype: Any = None, count: int | None = None
+    name: str, values: AnyArray, dtype: Any = None, count: int | None = None
 ) -> tuple[Any, Back]:
     """Return an array of columns (3, N), and a function that gives others the shape of ``values``.
 
@@ -160,7 +161,7 @@ class Mobility:
         """Forget the spheres and free their memory; `setPositions` places them again."""
         self._spheres = None
 
-    def setPositions(self, positions: Any) -> None:
+    def setPositions(self, positions: AnyArray) -> None:
         """Place the spheres; shape (N, 3) or (3 N,). Their number may change."""
         fluid = self._initialized
         points, self._back = columns("positions", positions)
@@ -179,7 +180,7 @@ class Mobility:
         )
 
     # ------------------------------------------------------------------ results
-    def Mdot(self, forces: Any = None, torques: Any = None) -> tuple[Any, Any]:
+    def Mdot(self, forces: AnyArray = None, torques: AnyArray = None) -> tuple[Any, Any]:
         """Return the velocities by forces and torques, either of which may be left out."""
         acts, backs = self._read(forces, torques)
         return self._pair(self._moved(acts), backs)
@@ -198,7 +199,7 @@ class Mobility:
         return self._pair([prefactor * each for each in self._nothing()], backs)
 
     def LangevinVelocities(
-        self, dt: float, kbt: float, forces: Any = None, torques: Any = None
+        self, dt: float, kbt: float, forces: AnyArray = None, torques: AnyArray = None
     ) -> tuple[Any, Any]:
         """Return the velocities of a Brownian step: ``M F`` and ``sqrt(2 kbt / dt) sqrt(M) W``.
 
@@ -231,7 +232,9 @@ class Mobility:
             raise UnavailableError("setPositions was not called; place the spheres first")
         return self._spheres
 
-    def _read(self, forces: Any = None, torques: Any = None) -> tuple[dict[str, Any], list[Back]]:
+    def _read(
+        self, forces: AnyArray = None, torques: AnyArray = None
+    ) -> tuple[dict[str, Any], list[Back]]:
         """Return forces and torques as columns, and for each result the way back to rows."""
         points, acts, backs = self._placed.points, {}, {}
         if torques is not None and not self._initialized.angular:
@@ -253,7 +256,7 @@ class Mobility:
     def _nothing(self) -> list[Any]:
         return [0 * self._placed.points for _ in range(1 + self._initialized.angular)]
 
-    def _moved(self, acts: dict[str, Any]) -> list[Any]:
+    def _moved(self, acts: dict[str, AnyArray]) -> list[Any]:
         forces: Any = acts.get("forces")
         torques: Any = acts.get("torques")
         if not self._initialized.angular:

@@ -15,6 +15,7 @@ from parki.ewald.far.mesh import Fields, Mesh
 from parki.ewald.split.window import Window
 from parki.interchange import as_array, as_flag, as_number, as_whole, numbers, shown
 from parki.runtime import ExecutionSpace
+from parki.typing import AnyArray
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Grid:
             for n, h, periodic in zip(self.shape, self.spacing, self.periodic, strict=True)
         )
 
-    def with_values(self, values: Any) -> Grid:
+    def with_values(self, values: AnyArray) -> Grid:
         """Return this grid with other values."""
         return replace(self, values=values)
 

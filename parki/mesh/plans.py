@@ -30,7 +30,7 @@ from parki.mesh.grid import Anchors, Grid
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
 from parki.runtime.forks import Uncopied, cuts, run_in_threads
 from parki.settings import thread_count
-from parki.typing import Array, ArrayT
+from parki.typing import AnyArray, Array, ArrayT
 
 VARIANTS = p2g.VARIANTS | stored_mesh.VARIANTS
 SPREAD_METHODS = ("auto", *VARIANTS)
@@ -110,7 +110,7 @@ class _Plan(Uncopied):
         """Prepare what the calls launch; return the method that "auto" stands for."""
         raise NotImplementedError
 
-    def _shifted(self, points: Any) -> Any:
+    def _shifted(self, points: AnyArray) -> Any:
         """Return points (3, N) in mesh coordinates, wrapped into the periods."""
         xp, place = self.space.array_module, self.place
         moved = xp.zeros((3, self.n_points), dtype=self.dtype)
@@ -121,7 +121,7 @@ class _Plan(Uncopied):
         )
         return wrapped
 
-    def _values(self, name: str, values: Any, shape: tuple[int, ...]) -> Any:
+    def _values(self, name: str, values: AnyArray, shape: tuple[int, ...]) -> Any:
         """Return an array as (components, *shape), C-contiguous; refuse other shapes."""
         array = as_array(name, values)
         expected = shape if self.components == 1 else (self.components, *shape)
@@ -137,7 +137,7 @@ class _Plan(Uncopied):
             )
         return self.space.array_module.ascontiguousarray(array).reshape((self.components, *shape))
 
-    def _output(self, out: Any, shape: tuple[int, ...], values: Any) -> Any:
+    def _output(self, out: AnyArray, shape: tuple[int, ...], values: AnyArray) -> Any:
         """Return the array for results, (components, *shape), new or in the memory of ``out``."""
         whole = (self.components, *shape)
         if out is None:
@@ -146,7 +146,7 @@ class _Plan(Uncopied):
         check_output("out", out, shape if one else whole, values, self.space, "values")
         return out.reshape(whole)
 
-    def _result(self, found: Any, out: Any, like: Any) -> Any:
+    def _result(self, found: Any, out: AnyArray, like: Any) -> Any:
         """Return results in the caller's shape and library."""
         if out is not None:
             return out
@@ -247,7 +247,7 @@ class SpreadPlan(_Plan):
         found: ArrayT = self._result(result, out, values)
         return found
 
-    def _spread(self, dens: Any, result: Any) -> None:
+    def _spread(self, dens: AnyArray, result: AnyArray) -> None:
         """Spread densities (components, N) onto a grid's values."""
         variant = next(iter(self._variants.values()))
         if self._sorted is not None:
@@ -326,7 +326,7 @@ class InterpolatePlan(_Plan):
         found: ArrayT = self._result(result, out, values)
         return found
 
-    def _interpolate(self, field: Any, result: Any) -> None:
+    def _interpolate(self, field: AnyArray, result: AnyArray) -> None:
         """Interpolate a field (components, grid) at the points."""
         stored = self._field
         if stored is None:
@@ -423,7 +423,7 @@ def _check_method(method: Any, methods: tuple[str, ...], grid: Grid) -> None:
         )
 
 
-def _check_points(points: Any, grid: Grid) -> None:
+def _check_points(points: AnyArray, grid: Grid) -> None:
     """Refuse points of a wrong shape, not finite, or outside the grid along a free axis."""
     axes = grid.dimensions
     if points.ndim != 2 or points.shape[0] != axes:

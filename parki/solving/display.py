@@ -11,6 +11,7 @@ import numpy as np
 
 from parki.errors import MissingPackageError, ParkiTypeError
 from parki.interchange import number, positive, to_host
+from parki.typing import AnyArray
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -112,7 +113,7 @@ class Progress:
         self._display.stop()
         self._display = None
 
-    def __call__(self, residual: Any = None) -> None:
+    def __call__(self, residual: AnyArray = None) -> None:
         """Count a step.
 
         Parameters

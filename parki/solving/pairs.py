@@ -20,7 +20,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, positive, to_host
 from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, get_execution_space
-from parki.typing import Array, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, ArrayModule, OptionKeywords, Unpack
 
 AT_ONCE = {False: 1 << 18, True: 1 << 24}  # candidates, by whether they are on a device
 # Cells along an axis at most, and steps between their numbers, which fit 64 bits.
@@ -97,7 +97,9 @@ class NearPairs:
         return block_matrix(xp, blocks, self.targets, self.indices, self.shape)
 
 
-def block_matrix(xp: Any, blocks: Any, targets: Any, sources: Any, counts: tuple[int, int]) -> Any:
+def block_matrix(
+    xp: ArrayModule, blocks: AnyArray, targets: AnyArray, sources: AnyArray, counts: tuple[int, int]
+) -> Any:
     """Return the CSR matrix of blocks (rows, columns, n) at pairs: see `NearPairs.matrix`."""
     rows, columns = (
         (xp.arange(count)[:, None] * points + index[None, :])
@@ -110,7 +112,7 @@ def block_matrix(xp: Any, blocks: Any, targets: Any, sources: Any, counts: tuple
     return sparse(xp).coo_matrix((blocks.ravel(), tuple(places)), shape=shape).tocsr()
 
 
-def sums_by(xp: Any, index: Any, count: int) -> Any:
+def sums_by(xp: ArrayModule, index: Any, count: int) -> Any:
     """Return the CSR matrix (count, n) that adds the values of n pairs by an index."""
     places = xp.arange(index.size, dtype=np.int32)
     whole = index.astype(np.int32), places
@@ -211,7 +213,7 @@ def _require(
     require(space, IMAGE * images + PAIR * pairs, what, remedy)
 
 
-def _wrapped(xp: Any, points: Any, options: EwaldOptions) -> Any:
+def _wrapped(xp: ArrayModule, points: AnyArray, options: EwaldOptions) -> Any:
     """Return points in double precision, in the box along periodic axes."""
     points = points.astype(np.float64)
     if options.cell is not None:
@@ -228,7 +230,7 @@ def _wrapped(xp: Any, points: Any, options: EwaldOptions) -> Any:
 
 
 def _images(
-    xp: Any, sources: Any, options: EwaldOptions, ends: Any, reach: float
+    xp: ArrayModule, sources: AnyArray, options: EwaldOptions, ends: AnyArray, reach: float
 ) -> tuple[Any, Any]:
     """Return the images between two corners, shape (3, n), and the source of each."""
     owner, vectors = xp.arange(sources.shape[1], dtype=np.int32), options.vectors
@@ -256,9 +258,9 @@ def _images(
 
 
 def _search(
-    xp: Any,
-    targets: Any,
-    images: Any,
+    xp: ArrayModule,
+    targets: AnyArray,
+    images: AnyArray,
     owner: Any,
     reach: float,
     low: Any,
@@ -312,13 +314,13 @@ def _search(
         yield rows[near], owner[index[near]], xp.take(r, near, axis=1), distance[near]
 
 
-def _keys(points: Any, width: float) -> Any:
+def _keys(points: AnyArray, width: float) -> Any:
     """Return the numbers of the points' cells, the last axis running fastest."""
     x, y, z = (points // width).astype(np.int64) + 2
     return (x * STRIDE + y) * STRIDE + z
 
 
-def _candidates(xp: Any, begins: Any, ends: Any) -> tuple[Any, Any]:
+def _candidates(xp: ArrayModule, begins: Any, ends: AnyArray) -> tuple[Any, Any]:
     """Return the run and the place of each candidate of runs, one run after the other.
 
     Sums of steps do it, because CuPy repeats by no array of counts.
@@ -336,11 +338,11 @@ def _candidates(xp: Any, begins: Any, ends: Any) -> tuple[Any, Any]:
     return xp.cumsum(run), xp.cumsum(place)
 
 
-def module_of(array: Any) -> Any:
+def module_of(array: AnyArray) -> Any:
     """Return NumPy or CuPy, whichever the array is of."""
     return np if isinstance(array, np.ndarray) else get_execution_space(None, array).array_module
 
 
-def sparse(xp: Any) -> Any:
+def sparse(xp: ArrayModule) -> Any:
     """Return the sparse matrices of NumPy's or CuPy's arrays."""
     return importlib.import_module("scipy.sparse" if xp is np else "cupyx.scipy.sparse")

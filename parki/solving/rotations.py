@@ -8,9 +8,10 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.interchange import as_array
+from parki.typing import AnyArray, ArrayModule
 
 
-def quaternions(name: str, rotations: Any, count: int) -> Any:
+def quaternions(name: str, rotations: AnyArray, count: int) -> Any:
     """Return the unit quaternions (4, count) of rotations, in double precision, or refuse them.
 
     Parameters
@@ -40,7 +41,7 @@ def quaternions(name: str, rotations: Any, count: int) -> Any:
     return given / length
 
 
-def frames(xp: Any, unit: Any) -> Any:
+def frames(xp: ArrayModule, unit: Any) -> Any:
     """Return the matrices (B, 3, 3) of unit quaternions (4, B)."""
     x, y, z, w = unit
     rows = (
@@ -51,7 +52,7 @@ def frames(xp: Any, unit: Any) -> Any:
     return xp.stack([xp.stack(row) for row in rows]).transpose(2, 0, 1)
 
 
-def rotated(xp: Any, unit: Any, turns: Any) -> Any:
+def rotated(xp: ArrayModule, unit: Any, turns: Any) -> Any:
     """Return unit quaternions (4, B) after rotation vectors (3, B), exact for angles of any size.
 
     The vectors are in the lab's frame: the angle is their length.

@@ -16,7 +16,7 @@ from parki.runtime.forks import cached_property
 from parki.solving.pairs import pairs_within
 from parki.solving.rotations import frames, quaternions
 from parki.surfaces.shapes import TOUCHING, Shape
-from parki.typing import Array
+from parki.typing import AnyArray, Array
 
 ROUNDED = 1e-5  # of a distance: more than single precision loses
 MARGIN = 16  # unit roundoffs of coordinates and box within which a target is a node
@@ -26,7 +26,9 @@ MARGIN = 16  # unit roundoffs of coordinates and box within which a target is a 
 class Bodies:
     """Bodies of some shapes, each at a centre and with a rotation: see `parki.Surface`."""
 
-    def begin(self, found: list[Shape], kinds: Any, centres: Any, frames: Any, like: Any) -> None:
+    def begin(
+        self, found: list[Shape], kinds: Any, centres: AnyArray, frames: Any, like: Any
+    ) -> None:
         """Place shapes: body k has the shape ``found[kinds[k]]``; arrays are as ``like`` is."""
         self.shapes, self.kinds, self.centres, self.frames = tuple(found), kinds, centres, frames
         array = as_array("nodes", like)
@@ -39,7 +41,7 @@ class Bodies:
         self._copies: dict[Any, Any] = {}
         self.close: dict[Any, Any] = {}  # nodes near other bodies, by the box and how near
 
-    def moved(self, centres: Array, rotations: Any = None) -> Any:
+    def moved(self, centres: Array, rotations: AnyArray = None) -> Any:
         """Return the same bodies elsewhere.
 
         Parameters
@@ -65,7 +67,7 @@ class Bodies:
         other.begin([shape], np.zeros(1, int), np.zeros((3, 1)), np.eye(3)[None], np.empty((3, 0)))
         return other
 
-    def smooth(self, density: Any) -> Any:
+    def smooth(self, density: AnyArray) -> Any:
         """Return the parts (..., N) of densities that finer nodes resolve: see `Shape.smooth`."""
         smooth_part = density
         for shape, index, _ in self.groups:
@@ -74,7 +76,7 @@ class Bodies:
                 smooth_part[..., index] = density[..., index] @ self.on_device(shape, "smooth").T
         return smooth_part
 
-    def last_degrees(self, density: Any) -> Any:
+    def last_degrees(self, density: AnyArray) -> Any:
         """Return the parts (..., N) of densities in the last degrees of their series, and beyond.
 
         They are zero where nothing is known of a series.
@@ -121,7 +123,7 @@ class Bodies:
         return self.xp.asarray(first + np.arange(np.diff(self.systems)[bodies[0]]))
 
     # ------------------------------------------------------------------ integrals
-    def integrals(self, values: Any) -> Any:
+    def integrals(self, values: AnyArray) -> Any:
         """Return integrals over the surface of each body, (..., B), of values (..., N)."""
         weighted = values * self.areas
         integrals = self.xp.empty((*values.shape[:-1], self.kinds.size), weighted.dtype)
@@ -157,7 +159,9 @@ class Bodies:
         return xp.linalg.inv(matrices)
 
     # ------------------------------------------------------------------ close points
-    def copies(self, targets: Any, options: EwaldOptions, reach: float) -> tuple[Any, Any, Any]:
+    def copies(
+        self, targets: AnyArray, options: EwaldOptions, reach: float
+    ) -> tuple[Any, Any, Any]:
         """Return targets that may be within reach of copies of bodies, and the copies.
 
         Parameters
@@ -179,7 +183,9 @@ class Bodies:
             close[mine] = shape.distances(local, reach * shape.spacing.max()) < np.inf
         return i[close], body[close], r[:, close]
 
-    def around(self, targets: Any, options: EwaldOptions, reach: float) -> tuple[Any, Any, Any]:
+    def around(
+        self, targets: AnyArray, options: EwaldOptions, reach: float
+    ) -> tuple[Any, Any, Any]:
         """Return targets in the balls around copies of bodies, which ``reach`` widens: `copies`."""
         radii = np.array([shape.radius + reach * shape.spacing.max() for shape in self.shapes])
         size, near = np.ceil(np.log2(radii))[self.kinds], []
@@ -297,7 +303,7 @@ class Bodies:
         return self._array([centre[:, None] + frame @ each for centre, frame, each in both])
 
 
-def numbers(name: str, values: Any) -> Any:
+def numbers(name: str, values: AnyArray) -> Any:
     """Return finite numbers on the host in double precision.
 
     Raises
@@ -310,6 +316,6 @@ def numbers(name: str, values: Any) -> Any:
     return found
 
 
-def matrices(rotations: Any, count: int) -> Any:
+def matrices(rotations: AnyArray, count: int) -> Any:
     """Return rotations as matrices (B, 3, 3)."""
     return frames(np, to_host(quaternions("rotations", rotations, count)))

@@ -23,6 +23,7 @@ from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.plain import constants
 from parki.surfaces.shapes import TOUCHING
+from parki.typing import AnyArray
 
 # Bytes of a pair of a target and a node, and of each number in its block, as found.
 PAIR, NUMBER = 160.0, 45.0
@@ -32,7 +33,12 @@ AT_ONCE = {False: 1 << 20, True: 1 << 24}  # candidates, by whether they are on 
 
 
 def events_near(
-    surface: Bodies, targets: Any, home: Any, e: Any, options: EwaldOptions, setting: Regularisation
+    surface: Bodies,
+    targets: AnyArray,
+    home: Any,
+    e: Any,
+    options: EwaldOptions,
+    setting: Regularisation,
 ) -> tuple[Events, Any]:
     """Return the events of targets with copies of bodies, and their places next to the bodies.
 
@@ -92,7 +98,7 @@ def events_near(
     return events, points
 
 
-def _nearest_only(target: Any, left: Any, points: np.ndarray, nodes: Any) -> np.ndarray:
+def _nearest_only(target: Any, left: AnyArray, points: np.ndarray, nodes: AnyArray) -> np.ndarray:
     """Return nodes that sums leave out: for each target the nearest node of its events."""
     apart = np.linalg.norm(points - nodes[:, left], axis=0)
     order = np.lexsort((apart, left < 0, target))
@@ -116,9 +122,9 @@ def left_out(events: Events, count: int) -> np.ndarray | None:
 def pairs_of(
     surface: Bodies,
     events: Events,
-    points: Any,
+    points: AnyArray,
     nodes: tuple[Any, ...],
-    starts: Any,
+    starts: AnyArray,
     setting: Regularisation,
     check: Callable[[int], None],
 ) -> Nodes:
@@ -186,7 +192,7 @@ def near_matrices(
     key: tuple[str, str],
     surface: Bodies,
     *,
-    targets: Any,
+    targets: AnyArray,
     home: Any,
     e: Any,
     options: EwaldOptions,
@@ -232,7 +238,7 @@ def near_matrices(
     return Near(events, matrices[:1], finer=matrices[1] if surface.has_finer else None)
 
 
-def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: Any) -> Any:
+def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: AnyArray) -> Any:
     """Return the sums of constants over the body of each event, (rows, columns, n)."""
     xp, body = surface.xp, to_host(events.body)
     order = np.argsort(body, kind="stable")

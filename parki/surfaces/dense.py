@@ -25,6 +25,7 @@ from parki.surfaces.functions import Singular
 from parki.surfaces.kernels import Layer, SurfacePairs
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.shapes import TOUCHING, Finer, Shape
+from parki.typing import AnyArray, ArrayModule
 
 AT_ONCE = {False: 1 << 14, True: 1 << 20}  # pairs, by whether they are on a device
 
@@ -32,7 +33,7 @@ Places = tuple[Any, Any, Any]  # nodes, normals and areas
 
 
 def plain_matrix(
-    xp: Any, layer: Layer, points: Any, e: Any, nodes: Places, least: Any = None
+    xp: ArrayModule, layer: Layer, points: AnyArray, e: Any, nodes: Places, least: Any = None
 ) -> Any:
     """Return the sum over nodes at points as a matrix (rows, columns, points, nodes).
 
@@ -65,7 +66,7 @@ class Rule:
     fold: Callable[[Any], Any]
 
 
-def rules_of(xp: Any, shape: Shape, in_memory: Callable[[str], Any]) -> list[Rule]:
+def rules_of(xp: ArrayModule, shape: Shape, in_memory: Callable[[str], Any]) -> list[Rule]:
     """Return the finer nodes of a shape, whose arrays ``in_memory`` returns by their names."""
     rules, most = [], cast(Finer, shape.finer)
     for name, finer in (("finer.", most), ("finer.fewer.", most.fewer)):
@@ -77,7 +78,12 @@ def rules_of(xp: Any, shape: Shape, in_memory: Callable[[str], Any]) -> list[Rul
 
 
 def finer_matrix(
-    xp: Any, layer: Layer, events: Events, points: Any, rules: list[Rule], setting: Regularisation
+    xp: ArrayModule,
+    layer: Layer,
+    events: Events,
+    points: AnyArray,
+    rules: list[Rule],
+    setting: Regularisation,
 ) -> Any:
     """Return the regularised layers of interpolated densities, (rows, columns, events, nodes).
 
@@ -105,7 +111,12 @@ def finer_matrix(
 
 
 def _with_finer(
-    xp: Any, layer: Layer, events: Events, points: Any, rule: Rule, setting: Regularisation
+    xp: ArrayModule,
+    layer: Layer,
+    events: Events,
+    points: AnyArray,
+    rule: Rule,
+    setting: Regularisation,
 ) -> Any:
     """Return the regularised sum over finer nodes at events, (rows, columns, events, nodes)."""
     finer, count = (rule.nodes, rule.normals, rule.areas), rule.areas.size
@@ -127,7 +138,9 @@ def _with_finer(
     return whole
 
 
-def _pairs(xp: Any, events: Events, points: Any, nodes: Places, setting: Regularisation) -> Nodes:
+def _pairs(
+    xp: ArrayModule, events: Events, points: AnyArray, nodes: Places, setting: Regularisation
+) -> Nodes:
     """Return the pairs of events and nodes within reach of the regularisation."""
     places, normals, areas = nodes
     squared = ((points[:, :, None] - places[:, None]) ** 2).sum(axis=0)
@@ -139,7 +152,12 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Places, setting: Regular
 
 
 def matrix_near(
-    surface: Bodies, layer: Layer, kind: int, events: Events, points: Any, setting: Regularisation
+    surface: Bodies,
+    layer: Layer,
+    kind: int,
+    events: Events,
+    points: AnyArray,
+    setting: Regularisation,
 ) -> Any:
     """Return corrections of events with bodies of one shape, (events, rows, columns, nodes)."""
     xp, shape, body = surface.xp, surface.shapes[kind], events.body
@@ -259,7 +277,7 @@ class ByBodies:
         q = densities.reshape((columns, -1, *many))
         values = np.empty((count, rows, *many), np.result_type(self._data, q))
 
-        def work(nodes: Any, events: Any, matrix: Any) -> None:
+        def work(nodes: AnyArray, events: Any, matrix: AnyArray) -> None:
             product = matrix @ q[:, nodes].reshape((columns * n, *many))
             values[events] = product.reshape((-1, rows, *many))
 
@@ -271,14 +289,14 @@ class ByBodies:
         """Return the transpose, for products with values at the targets."""
         return _Transposed(self)
 
-    def transposed(self, values: Any) -> Any:
+    def transposed(self, values: AnyArray) -> Any:
         """Return densities (columns N, ...) of values (rows Nt, ...)."""
         _, rows, columns, n = self._data.shape
         many, (_, _, target) = values.shape[1:], self._places
         v = np.moveaxis(values.reshape((rows, -1, *many)), 1, 0)[target]
         densities = np.zeros((columns, self._counts[1], *many), np.result_type(self._data, v))
 
-        def work(nodes: Any, events: Any, matrix: Any) -> None:
+        def work(nodes: AnyArray, events: Any, matrix: AnyArray) -> None:
             product = matrix.T @ v[events].reshape((-1, *many))
             densities[:, nodes] = product.reshape((columns, n, *many))
 
@@ -290,7 +308,7 @@ class _Transposed:
     def __init__(self, matrix: ByBodies) -> None:
         self._matrix = matrix
 
-    def __matmul__(self, values: Any) -> Any:
+    def __matmul__(self, values: AnyArray) -> Any:
         return self._matrix.transposed(values)
 
 

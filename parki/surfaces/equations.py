@@ -24,26 +24,26 @@ from parki.surfaces.bodies import Bodies
 from parki.surfaces.layer import LayerPlan, alone, flat_hint
 from parki.surfaces.own import own_parts, own_products
 from parki.surfaces.shapes import Shape
-from parki.typing import Array, ArrayT, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, ArrayModule, ArrayT, OptionKeywords, Unpack
 
 # Forces, torques and rigid motions of bodies, about their centres, from arrays (k, 3, N) or (3, N)
 # of densities and velocities at the nodes of all bodies.
 
 
-def resultants(surface: Bodies, forces: Any) -> tuple[Any, Any]:
+def resultants(surface: Bodies, forces: AnyArray) -> tuple[Any, Any]:
     """Return forces and torques (..., 3, B) of forces per area."""
     turning = _cross(surface.xp, surface.arms, forces)
     both = surface.integrals(surface.xp.concatenate([forces, turning], axis=-2))
     return both[..., :3, :], both[..., 3:, :]
 
 
-def rigid(surface: Bodies, velocity: Any, spin: Any) -> Any:
+def rigid(surface: Bodies, velocity: AnyArray, spin: Any) -> Any:
     """Return velocities of the nodes of bodies that move and turn, (..., 3, B) each."""
     at, turning = (_at_nodes(surface, each) for each in (velocity, spin))
     return at - _cross(surface.xp, surface.arms, turning)
 
 
-def motion(surface: Bodies, velocities: Any) -> tuple[Any, Any]:
+def motion(surface: Bodies, velocities: AnyArray) -> tuple[Any, Any]:
     """Return the rigid motion of each body that is nearest to velocities, (..., 3, B) each.
 
     Nearest in the mean square over the surface: the six moments of the difference vanish.
@@ -52,13 +52,13 @@ def motion(surface: Bodies, velocities: Any) -> tuple[Any, Any]:
     return _with_moments(surface, first, second)
 
 
-def normal_part(surface: Bodies, velocities: Any) -> Any:
+def normal_part(surface: Bodies, velocities: AnyArray) -> Any:
     """Return the normals times the mean flux of each body, shape (..., 3, N)."""
     flux = surface.integrals((velocities * surface.normals).sum(axis=-2))
     return _at_nodes(surface, flux / surface.whole)[..., None, :] * surface.normals
 
 
-def _with_moments(surface: Bodies, first: Any, second: Any) -> tuple[Any, Any]:
+def _with_moments(surface: Bodies, first: AnyArray, second: AnyArray) -> tuple[Any, Any]:
     """Return the rigid motions with these integrals over the surface, and moments."""
     xp = surface.xp
     moments = xp.moveaxis(xp.concatenate([first, second], axis=-2), -1, -2)[..., None]
@@ -67,11 +67,11 @@ def _with_moments(surface: Bodies, first: Any, second: Any) -> tuple[Any, Any]:
     return motions[..., :3, :], motions[..., 3:, :]
 
 
-def _at_nodes(surface: Bodies, values: Any) -> Any:
+def _at_nodes(surface: Bodies, values: AnyArray) -> Any:
     return values[..., surface.body].astype(surface.nodes.dtype)
 
 
-def _cross(xp: Any, a: Any, b: Any) -> Any:
+def _cross(xp: ArrayModule, a: AnyArray, b: AnyArray) -> Any:
     """Return the product of vectors along the last axis but one."""
     (x, y, z), (u, v, w) = (xp.moveaxis(each, -2, 0) for each in (a, b))
     return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-2)
@@ -166,7 +166,7 @@ class Equation(Uncopied):
         return self.layer.surface
 
     @alone
-    def update_positions(self, centres: Array, rotations: Any = None) -> None:
+    def update_positions(self, centres: Array, rotations: AnyArray = None) -> None:
         """Move the bodies, which keep their own parts: see `LayerPlan.update_positions`."""
         self.layer.update_positions(centres, rotations)
 
@@ -176,20 +176,20 @@ class Equation(Uncopied):
         self.layer.update(surface)
 
     # ------------------------------------------------------------------ what equations are made of
-    def _before(self, surface: Bodies, q: Any) -> Any:
+    def _before(self, surface: Bodies, q: AnyArray) -> Any:
         """Return V q, the density of the layer."""
         return q - normal_part(surface, q)
 
-    def _after(self, surface: Bodies, values: Any) -> Any:
+    def _after(self, surface: Bodies, values: AnyArray) -> Any:
         """Return W applied to values of the layer."""
         return values
 
-    def _beside(self, surface: Bodies, q: Any) -> Any:
+    def _beside(self, surface: Bodies, q: AnyArray) -> Any:
         """Return C q."""
         raise NotImplementedError
 
     def _applied(
-        self, surface: Bodies, q: Any, layer: Callable[[Any], Any], transposed: bool = False
+        self, surface: Bodies, q: AnyArray, layer: Callable[[Any], Any], transposed: bool = False
     ) -> Any:
         """Return A q, or its transpose applied to q, where ``layer`` is L or its transpose."""
         first, last = self._before, self._after
@@ -233,7 +233,7 @@ class Equation(Uncopied):
         surface, dtype = self.surface, self.surface.nodes.dtype
         own = own_parts(surface, lambda shape: self._inverse(shape).astype(dtype), dtype)
 
-        def apply(density: Any, transposed: bool = False) -> Any:
+        def apply(density: AnyArray, transposed: bool = False) -> Any:
             q = self._checked("density", density)
             result = surface.xp.empty_like(q)
             several = q.reshape(-1, 3, q.shape[-1])
@@ -272,7 +272,7 @@ class Equation(Uncopied):
         shape = self.surface.nodes.shape
         return linear_operator(apply, adjoint, (shape, shape), self.layer.dtype, self.layer.space)
 
-    def _checked(self, name: str, values: Any, shape: tuple[int, ...] | None = None) -> Any:
+    def _checked(self, name: str, values: AnyArray, shape: tuple[int, ...] | None = None) -> Any:
         array = like_points(name, values, self.layer.space, self.layer.dtype)
         shape = shape or self.surface.nodes.shape
         if array.shape[-2:] != shape or array.ndim > 3:
@@ -281,7 +281,7 @@ class Equation(Uncopied):
             )
         return array
 
-    def _single(self, density: Any) -> Any:
+    def _single(self, density: AnyArray) -> Any:
         """Return the single layer of forces over 8 pi, by a plan that follows the bodies."""
         surface = self.surface
         if self._other is None:
@@ -321,12 +321,12 @@ class RigidSurfaces(Equation):
 
     _use = LayerUse(nested=False)
 
-    def _beside(self, surface: Bodies, q: Any) -> Any:
+    def _beside(self, surface: Bodies, q: AnyArray) -> Any:
         velocity, spin = motion(surface, q)
         return rigid(surface, velocity, spin) - q / 2
 
     @alone
-    def spread(self, forces: Any = None, torques: Any = None) -> Any:
+    def spread(self, forces: AnyArray = None, torques: AnyArray = None) -> Any:
         """Return forces per area (3, N) with these resultants (3, B): a rigid motion's values."""
         shape = (3, self.surface.kinds.size)
         nothing = self.surface.xp.zeros(shape, self.layer.dtype)
@@ -336,7 +336,9 @@ class RigidSurfaces(Equation):
         return rigid(self.surface, velocity, spin)
 
     @alone
-    def right_side(self, forces: Any = None, torques: Any = None, flow: Any = None) -> Any:
+    def right_side(
+        self, forces: AnyArray = None, torques: AnyArray = None, flow: AnyArray = None
+    ) -> Any:
         """Return minus the flow of forces and torques (3, B) at the nodes, shape (3, N).
 
         ``flow`` (3, N) are the velocities at the nodes of a flow without the bodies.
@@ -353,7 +355,7 @@ class RigidSurfaces(Equation):
         return as_given(-velocity, density), as_given(-spin, density)
 
     @alone
-    def layers(self, density: ArrayT, forces: Any = None, torques: Any = None) -> ArrayT:
+    def layers(self, density: ArrayT, forces: AnyArray = None, torques: AnyArray = None) -> ArrayT:
         """Return the densities (6, N) of the flow, for `Surface.combined`, over 8 pi."""
         q = self._checked("density", density)
         pair = [self.spread(forces, torques), self._before(self.surface, q)]
@@ -372,13 +374,13 @@ class FirstKind(Equation):
     kernel = "stokes_sl"
     _use = LayerUse(in_gaps=AT_NODES)
 
-    def _before(self, surface: Bodies, q: Any) -> Any:
+    def _before(self, surface: Bodies, q: AnyArray) -> Any:
         return surface.smooth(q)
 
-    def _after(self, surface: Bodies, values: Any) -> Any:
+    def _after(self, surface: Bodies, values: AnyArray) -> Any:
         return surface.smooth(values)
 
-    def _beside(self, surface: Bodies, q: Any) -> Any:
+    def _beside(self, surface: Bodies, q: AnyArray) -> Any:
         # What the layer lacks, of about its size: the radius of a sphere with as much area.
         size = (surface.whole / (16 * np.pi)) ** 0.5
         rest = q - surface.smooth(q) + normal_part(surface, q)
@@ -427,19 +429,19 @@ class Drops(Equation):
         if self.ratio == 1:
             self._other = self.layer
 
-    def _after(self, surface: Bodies, values: Any) -> Any:
+    def _after(self, surface: Bodies, values: AnyArray) -> Any:
         return (1 - self.ratio) * values
 
-    def _beside(self, surface: Bodies, q: Any) -> Any:
+    def _beside(self, surface: Bodies, q: AnyArray) -> Any:
         return (1 + self.ratio) / 2 * q
 
     def _applied(
-        self, surface: Bodies, q: Any, layer: Callable[[Any], Any], transposed: bool = False
+        self, surface: Bodies, q: AnyArray, layer: Callable[[Any], Any], transposed: bool = False
     ) -> Any:
         return 1 * q if self.ratio == 1 else super()._applied(surface, q, layer, transposed)
 
     @alone
-    def right_side(self, forces: Array, flow: Any = None) -> Any:
+    def right_side(self, forces: Array, flow: AnyArray = None) -> Any:
         """Return S f + flow for forces per area and a flow at the nodes, shape (3, N) each."""
         found = self._single(self._checked("forces", forces))
         return found if flow is None else found + self._checked("flow", flow)

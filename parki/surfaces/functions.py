@@ -23,18 +23,20 @@ from typing import Any
 
 import numpy as np
 
+from parki.typing import AnyArray, ArrayModule
+
 # c_k, by which exp(-r^2) L_n^((k-1)/2)(t) occurs in F_k.
 FACTORS = {1: 1.0, 3: 2.0, 5: 4 / 3, 7: 8 / 15}
 TERMS = 20  # of series of smooth kernels, below one width
 FROM_FAR = 250  # orders above the wanted ones at which the downward recurrence starts
 
 
-def special(xp: Any) -> Any:
+def special(xp: ArrayModule) -> Any:
     """Return the special functions of NumPy's or CuPy's arrays."""
     return importlib.import_module("scipy.special" if xp is np else "cupyx.scipy.special")
 
 
-def coefficients(xp: Any, distance: Any, order: int) -> Any:
+def coefficients(xp: ArrayModule, distance: Any, order: int) -> Any:
     """Return p_n for n < order: n! 2^(2n+1) exp(d^2) times the (2n+1)-fold integral of erfc.
 
     Parameters
@@ -102,7 +104,14 @@ class Functions:
     """
 
     def __init__(
-        self, xp: Any, squared: Any, b: Any, width: Any, sign: Any, p: Any, left: Any
+        self,
+        xp: ArrayModule,
+        squared: Any,
+        b: AnyArray,
+        width: Any,
+        sign: Any,
+        p: Any,
+        left: AnyArray,
     ) -> None:
         self.xp, self.width, self.p = xp, width, p
         self.rho2 = squared / width**2
@@ -148,7 +157,7 @@ class Complements:
     width by a series of positive terms, since 1/r^k takes all digits of E_k where r is small.
     """
 
-    def __init__(self, xp: Any, rho2: Any, damp: Any, left: Any) -> None:
+    def __init__(self, xp: ArrayModule, rho2: Any, damp: Any, left: AnyArray) -> None:
         self._left = xp.flatnonzero(left)
         few = rho2[self._left]
         self._few, self._few_damp, self._small = few, damp[self._left], few < 1
@@ -180,7 +189,7 @@ class Smooth:
     Kernels have their plain numerators; the sums leave out the pairs ``left``.
     """
 
-    def __init__(self, xp: Any, squared: Any, width: Any, left: Any) -> None:
+    def __init__(self, xp: ArrayModule, squared: Any, width: Any, left: AnyArray) -> None:
         rho2 = squared / width**2
         self._width = width
         self._complements = Complements(xp, rho2, xp.exp(-rho2), left)
@@ -200,7 +209,7 @@ class Singular:
     Areas are in them, as each term of a kernel has one of the functions.
     """
 
-    def __init__(self, xp: Any, squared: Any, areas: Any) -> None:
+    def __init__(self, xp: ArrayModule, squared: Any, areas: Any) -> None:
         self.across = squared
         inverse = 1 / xp.where(squared > 0, squared, xp.inf)
         self._square, self._values = inverse, {1: xp.sqrt(inverse) * areas}

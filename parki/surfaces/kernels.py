@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parki.surfaces.functions import Functions, Singular, Smooth
+from parki.typing import AnyArray, ArrayModule
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class SurfacePairs:
         return self.functions[3] - self.functions.across * self.functions[5]
 
 
-def _dot(a: Any, b: Any) -> Any:
+def _dot(a: AnyArray, b: AnyArray) -> Any:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -196,7 +197,7 @@ def _plain_traction(p: SurfacePairs) -> Any:
     return block
 
 
-def _product(a: Any, b: Any) -> list[Any]:
+def _product(a: AnyArray, b: AnyArray) -> list[Any]:
     """Return the product of two polynomials of b, by their coefficients."""
     product: list[Any] = [0.0] * (len(a) + len(b) - 1)
     for (i, one), (j, other) in itertools.product(enumerate(a), enumerate(b)):
@@ -251,7 +252,7 @@ class Layer:
     jump: float | None = None
     parts: tuple[tuple[str, str], ...] = ()
 
-    def jumps(self, xp: Any, n: Any, e: Any) -> Any:
+    def jumps(self, xp: ArrayModule, n: Any, e: Any) -> Any:
         """Return the jumps at normals n (3, n) along directions e, (rows, columns, n)."""
         found = xp.eye(self.rows, self.columns, self.first)[:, :, None] + 0 * n[0]
         if self.jump is None:
@@ -264,7 +265,7 @@ class Layer:
             found = found * along + mixed + mixed.transpose(1, 0, 2)
         return self.jump * found
 
-    def missing(self, xp: Any, inside: Any, sums: Any) -> Any:
+    def missing(self, xp: ArrayModule, inside: Any, sums: Any) -> Any:
         """Return errors of sums of constants (rows, columns, n), with ``inside`` of 1 inside."""
         eye = xp.eye(self.rows, self.columns, self.first)[:, :, None]
         errors = (self.exact or 0.0) * eye * inside - sums

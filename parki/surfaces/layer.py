@@ -37,7 +37,7 @@ from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Regularisation
 from parki.surfaces.placed import PlacedLayer
 from parki.surfaces.shapes import Shape
-from parki.typing import Array, ArrayT, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, ArrayT, OptionKeywords, Unpack
 
 SIDES = {"outside": 1, "mean": 0, "inside": -1}
 WORDS = {"dens": "density", "trg": "targets", "src": "nodes"}  # what sums call them
@@ -242,7 +242,7 @@ class LayerPlan(Uncopied):
             warn(message)  # which may be an error, the next time as well
             self._told.add(name)
 
-    def _sum(self, surface: Bodies, targets: Any, placed: PlacedLayer) -> None:
+    def _sum(self, surface: Bodies, targets: AnyArray, placed: PlacedLayer) -> None:
         """Sum at other places, by the plan so far where no targets touch nodes.
 
         Sums leave out pairs of targets and nodes that touch, since no correction has the digits
@@ -321,16 +321,16 @@ class LayerPlan(Uncopied):
         several = rows.shape[:1] if many else ()
         return as_given(rows.reshape((*several, *self._shapes[0])), density)
 
-    def _density(self, density: Any) -> Any:
+    def _density(self, density: AnyArray) -> Any:
         return self._checked("density", density, self._shapes[1], self._layer.columns)
 
-    def _acting(self, q: Any) -> Any:
+    def _acting(self, q: AnyArray) -> Any:
         """Return the strengths of the sum's sources for densities."""
         surface = self.surface
         acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
         return surface.xp.ascontiguousarray(acting)
 
-    def _checked(self, name: str, values: Any, shape: tuple[int, ...], rows: int) -> Any:
+    def _checked(self, name: str, values: AnyArray, shape: tuple[int, ...], rows: int) -> Any:
         array = like_points(name, values, self._plan.space, self._plan.dtype)
         if array.shape[-len(shape) :] != shape or array.ndim > len(shape) + 1:
             flat = flat_hint(array, shape)
@@ -398,7 +398,7 @@ class LayerPlan(Uncopied):
         return float((abs(change - other).max() + unresolved) / size) if change.size else 0.0
 
     @alone
-    def update_positions(self, centres: Array, rotations: Any = None) -> None:
+    def update_positions(self, centres: Array, rotations: AnyArray = None) -> None:
         """Move the bodies: their own corrections turn with them, near pairs are found anew.
 
         On an error they stay where they were.
@@ -442,7 +442,7 @@ class LayerPlan(Uncopied):
         return "\n".join(lines)
 
 
-def flat_hint(values: Any, shape: tuple[int, ...]) -> str:
+def flat_hint(values: AnyArray, shape: tuple[int, ...]) -> str:
     """Return a hint for vectors, such as solvers return."""
     flat = values.ndim == 1 and len(shape) == 2 and values.size == math.prod(shape)
     return f"; reshape it: .reshape({shape[0]}, -1)" if flat else ""

@@ -20,6 +20,7 @@ from parki.interchange import bincount, positive, shown, told_apart, whole
 from parki.solving.pairs import block_matrix
 from parki.surfaces.functions import Functions, Smooth, coefficients
 from parki.surfaces.kernels import Layer, SurfacePairs
+from parki.typing import ArrayModule
 
 SPLIT = 1.5  # width of the smooth kernel in node distances
 NARROWEST = 0.1  # width in node distances: half of 1.15, the least one chosen, is rough already
@@ -163,13 +164,13 @@ class Blocks:
     values: Any
     bump: Any
 
-    def matrix(self, xp: Any, events: Events, counts: tuple[int, int]) -> Any:
+    def matrix(self, xp: ArrayModule, events: Events, counts: tuple[int, int]) -> Any:
         """Return the sparse matrix from densities at the nodes to results at the targets."""
         return block_matrix(xp, self.values, events.target[self.event], self.index, counts)
 
 
 def blocks(
-    xp: Any,
+    xp: ArrayModule,
     layer: Layer,
     events: Events,
     nodes: Nodes,
@@ -202,7 +203,7 @@ def blocks(
 
 
 def _missing(
-    xp: Any, layer: Layer, events: Events, levels: list[Blocks], whole: Any, side: int
+    xp: ArrayModule, layer: Layer, events: Events, levels: list[Blocks], whole: Any, side: int
 ) -> Any:
     """Return minus the errors of constants on the body of each event, (rows, columns, n).
 
@@ -217,7 +218,7 @@ def _missing(
     return layer.missing(xp, 0.5 * (1 - signs), whole)
 
 
-def _signs(xp: Any, layer: Layer, events: Events, side: int) -> Any:
+def _signs(xp: ArrayModule, layer: Layer, events: Events, side: int) -> Any:
     """Return on which side of the surface events are, 1 outside, shape (n,).
 
     At nodes it is the mean of both sides, if the jump is a multiple of the density there.
@@ -227,7 +228,7 @@ def _signs(xp: Any, layer: Layer, events: Events, side: int) -> Any:
 
 
 def _level(
-    xp: Any,
+    xp: ArrayModule,
     layer: Layer,
     events: Events,
     nodes: Nodes,
@@ -278,7 +279,7 @@ def _level(
     return Blocks(nodes.event[near], nodes.index[near], values, bumps)
 
 
-def _joined(xp: Any, *several: Blocks) -> Blocks:
+def _joined(xp: ArrayModule, *several: Blocks) -> Blocks:
     def joined(name: str) -> Any:
         return xp.concatenate([getattr(blocks, name) for blocks in several], axis=-1)
 

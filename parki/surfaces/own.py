@@ -26,6 +26,7 @@ from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.plain import FREE, constants
 from parki.surfaces.series import Sphere, directions, tangents
 from parki.surfaces.shapes import Shape
+from parki.typing import AnyArray, ArrayModule
 
 MORE = 4  # orders of the quadrature above the density's
 KEPT = 2**22  # numbers in tables that are kept
@@ -220,7 +221,7 @@ def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: Any) ->
     ]
 
 
-def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
+def own_products(own: Any, q: AnyArray, rows: int, transposed: bool = False) -> Any:
     """Yield the nodes of bodies, and the products with their own matrices: see `own_parts`.
 
     q is (k, columns, N).
@@ -236,13 +237,13 @@ def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
         yield index, _rotated(frames, products)
 
 
-def product(matrix: Any, vectors: Any, transposed: bool) -> Any:
+def product(matrix: AnyArray, vectors: AnyArray, transposed: bool) -> Any:
     """Return products with rows (k, n) of vectors: matrices of events stand left."""
     left = matrix.transpose() if transposed else matrix
     return (left @ vectors[0])[None] if len(vectors) == 1 else (left @ vectors.T).T
 
 
-def _rotated(frames: Any, values: Any) -> Any:
+def _rotated(frames: Any, values: AnyArray) -> Any:
     """Return vectors (k, 3 m, B, n) in other frames (B, 3, 3); numbers (k, 1, B, n) unchanged."""
     if values.shape[1] == 1:
         return values
@@ -250,7 +251,7 @@ def _rotated(frames: Any, values: Any) -> Any:
     return (frames @ vectors).transpose(0, 2, 1, 3).reshape(values.shape)
 
 
-def _moved_to(xp: Any, matrix: Any) -> Any:
+def _moved_to(xp: ArrayModule, matrix: AnyArray) -> Any:
     """Return a matrix of NumPy or SciPy in the memory of ``xp``."""
     if xp is np or isinstance(matrix, np.ndarray):
         return xp.asarray(matrix) if isinstance(matrix, np.ndarray) else matrix

@@ -10,6 +10,7 @@ from parki.surfaces.bodies import Bodies
 from parki.surfaces.corrections import Near
 from parki.surfaces.kernels import Layer
 from parki.surfaces.own import own_products, product
+from parki.typing import AnyArray
 
 
 class PlacedLayer(NamedTuple):
@@ -22,7 +23,7 @@ class PlacedLayer(NamedTuple):
     near: Near
     left: Any  # the node whose pair with each target the sum leaves out, or None
 
-    def corrections(self, q: Any, transposed: bool = False) -> Any:
+    def corrections(self, q: AnyArray, transposed: bool = False) -> Any:
         """Return the corrections (k, rows, Nt) of densities (k, columns, N).
 
         Transposed, densities of values at the targets.
@@ -44,7 +45,7 @@ class PlacedLayer(NamedTuple):
             corrections += self._finer(part, transposed=True) if transposed else part
         return corrections
 
-    def _finer(self, q: Any, transposed: bool = False) -> Any:
+    def _finer(self, q: AnyArray, transposed: bool = False) -> Any:
         """Return densities (k, columns, N) at the finer nodes of all bodies; or transposed."""
         surface, xp = self.surface, self.surface.xp
         parts: list[Any] = [None] * surface.kinds.size

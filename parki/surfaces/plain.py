@@ -8,12 +8,13 @@ import numpy as np
 
 from parki.core import SUMS, EwaldOptions, Plan
 from parki.surfaces.kernels import LAYERS
+from parki.typing import AnyArray, ArrayModule
 
 # These are for sums of constants over one body.
 FREE = EwaldOptions(periodicity=0, tolerance=1e-10, exclude_image="nearest")
 
 
-def strengths(kernel: str, density: Any, normals: Any, areas: Any) -> Any:
+def strengths(kernel: str, density: AnyArray, normals: AnyArray, areas: Any) -> Any:
     """Return densities (k, columns, N) as the sums take them, areas included."""
     weighted, rows = density * areas, SUMS[kernel].rows
     if rows == 1:
@@ -21,7 +22,7 @@ def strengths(kernel: str, density: Any, normals: Any, areas: Any) -> Any:
     return weighted if weighted.shape[1] == rows else weighted * normals
 
 
-def rows_of(want: str, values: Any, e: Any) -> Any:
+def rows_of(want: str, values: AnyArray, e: Any) -> Any:
     """Return results (k, rows, Nt) of the sums' results; tractions are along e."""
     if want == "traction":
         return (values * e).sum(axis=2)
@@ -29,7 +30,12 @@ def rows_of(want: str, values: Any, e: Any) -> Any:
 
 
 def constants(
-    xp: Any, key: tuple[str, str], points: tuple[Any, ...], e: Any, systems: Any, exclude: Any
+    xp: ArrayModule,
+    key: tuple[str, str],
+    points: tuple[Any, ...],
+    e: Any,
+    systems: Any,
+    exclude: Any,
 ) -> Any:
     """Return sums of constants in free space, (rows, columns, targets), for each system alone.
 

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss, legval
 from scipy.spatial import cKDTree
 
+from parki.typing import AnyArray, ArrayModule
+
 NEIGHBOURS, SECTORS, AROUND = 40, 4, 9
 REACH, DEGREE = 2.5, 4  # of fits, in node distances
 FACING = 0.3  # cosine of normals, below which a node is of another part of the surface
@@ -200,7 +202,7 @@ class Fold:
     def __init__(self, first: np.ndarray, middle: np.ndarray, last: np.ndarray | None) -> None:
         self._copies: dict[Any, Any] = {np: (first, middle, last)}
 
-    def __call__(self, xp: Any, rows: Any) -> Any:
+    def __call__(self, xp: ArrayModule, rows: AnyArray) -> Any:
         """Return rows (..., finer nodes) times the matrix, (..., nodes)."""
         if xp not in self._copies:
             own = self._copies[np]

@@ -32,6 +32,7 @@ from parki.surfaces.series import (
     tangents,
     to_finer,
 )
+from parki.typing import AnyArray, ArrayModule
 
 Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 AT_ONCE = 1 << 20  # pairs of a point and a node
@@ -200,7 +201,7 @@ class Finer:
     resolved: np.ndarray | None = None
     lower: np.ndarray | None = None
 
-    def folding(self, xp: Any, matrix: Any) -> Callable[[Any], Any]:
+    def folding(self, xp: ArrayModule, matrix: AnyArray) -> Callable[[Any], Any]:
         """Return the product of rows (..., m) with the matrix, (..., n), in the memory of xp."""
         if self.fold is None:
             return lambda rows: rows @ matrix
@@ -219,7 +220,7 @@ def nested(times: int, rule: Callable[[int], dict[str, Any]]) -> Finer | None:
     return Finer(times=times, fewer=fewer, **rule(times))
 
 
-def of_nodes(nodes: Any, normals: Any, areas: Any, spacing: Any, project: Any) -> Shape:
+def of_nodes(nodes: AnyArray, normals: AnyArray, areas: Any, spacing: Any, project: Any) -> Shape:
     """Return the shape of nodes alone, with local fits for what is not given."""
     spacing = series.spacings(nodes, normals) if spacing is None else spacing
     project = project or series.Fit(nodes, normals, spacing)

@@ -15,7 +15,7 @@ from parki.surfaces import series, shapes
 from parki.surfaces.bodies import Bodies, matrices, numbers
 from parki.surfaces.layer import LayerPlan
 from parki.surfaces.shapes import Finer, Shape
-from parki.typing import Array, ArrayT
+from parki.typing import AnyArray, Array, ArrayT
 
 AREA_OFF = 0.2  # relative error of the normals' flux through a closed surface
 MOST_AREA = 1.3  # of a node, in squares of its spacing: 1 on a square lattice
@@ -121,7 +121,9 @@ class Surface(Bodies):
 
     # ------------------------------------------------------------------ ready made
     @classmethod
-    def spheres(cls, centres: Array, radii: Any, *, order: int = 12, finer: int = 3) -> Surface:
+    def spheres(
+        cls, centres: Array, radii: AnyArray, *, order: int = 12, finer: int = 3
+    ) -> Surface:
         """Return spheres at centres (3, B), with 2 (order + 1)^2 nodes each.
 
         Parameters
@@ -140,7 +142,13 @@ class Surface(Bodies):
 
     @classmethod
     def ellipsoids(
-        cls, centres: Array, axes: Any, rotations: Any = None, *, order: int = 12, finer: int = 3
+        cls,
+        centres: Array,
+        axes: Any,
+        rotations: AnyArray = None,
+        *,
+        order: int = 12,
+        finer: int = 3,
     ) -> Surface:
         """Return ellipsoids with half axes of shape (3,) or (3, B): see `spheres`.
 
@@ -163,7 +171,7 @@ class Surface(Bodies):
         centres: Array,
         ring: float,
         tube: float,
-        rotations: Any = None,
+        rotations: AnyArray = None,
         *,
         steps: tuple[int, int] = (36, 12),
         finer: int = 3,
@@ -190,7 +198,7 @@ class Surface(Bodies):
         centres: Array,
         length: float,
         radius: float,
-        rotations: Any = None,
+        rotations: AnyArray = None,
         *,
         order: int = 14,
         finer: int = 3,
@@ -267,7 +275,7 @@ class Surface(Bodies):
         return series.directions(whole("order", order, "a whole number from 1 on"))[0]
 
     @classmethod
-    def _of(cls, found: list[Shape], kinds: Any, centres: Array, rotations: Any) -> Surface:
+    def _of(cls, found: list[Shape], kinds: Any, centres: Array, rotations: AnyArray) -> Surface:
         surface = object.__new__(cls)
         places = numbers("centres", as_points("centres", centres))
         if not kinds.size:

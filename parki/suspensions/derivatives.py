@@ -19,6 +19,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.radii import ACTS, MOVES
+from parki.typing import AnyArray
 
 NAMES = ("forces", "torques", "points")
 MEANING = f"names of what velocities depend on: {', '.join(NAMES)}"
@@ -26,7 +27,7 @@ MEANING = f"names of what velocities depend on: {', '.join(NAMES)}"
 
 def vjp(
     mobility: SphereMobility,
-    acts: dict[str, Any],
+    acts: dict[str, AnyArray],
     weights: dict[str, Any],
     wrt: tuple[str, ...],
     *,
@@ -47,7 +48,7 @@ def vjp(
 
 def jvp(
     mobility: SphereMobility,
-    acts: dict[str, Any],
+    acts: dict[str, AnyArray],
     changes: dict[str, Any],
     move: Any,
     moves: tuple[str, ...],
@@ -72,7 +73,7 @@ def refuse_none(names: Iterable[str], arrays: Iterable[Any]) -> None:
         raise ParkiTypeError(f"{' and '.join(names)} are None; give one of them, or both")
 
 
-def check_shape(name: str, values: Any, shape: tuple[int, ...]) -> None:
+def check_shape(name: str, values: AnyArray, shape: tuple[int, ...]) -> None:
     """Refuse what is neither (3, N) nor (k, 3, N)."""
     if values.ndim > 3 or tuple(values.shape[-2:]) != shape:
         raise ParkiValueError(
@@ -152,6 +153,6 @@ def _by_points_at_wall(
     return derivatives
 
 
-def _many(values: Any) -> Any:
+def _many(values: AnyArray) -> Any:
     """Return values (3, N) or (k, 3, N) as (k, 3, N)."""
     return values if values.ndim == 3 else values[None]

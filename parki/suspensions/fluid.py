@@ -13,6 +13,7 @@ from parki.interchange import as_array, positive
 from parki.memory import telling
 from parki.runtime.forks import Uncopied
 from parki.suspensions.noise import check_accuracy
+from parki.typing import AnyArray, ArrayModule
 
 
 class Attached(NamedTuple):
@@ -30,7 +31,7 @@ class Attached(NamedTuple):
     on_top: Any = None
 
 
-def new_centres(points: Any, shape: tuple[int, ...], name: str) -> Any:
+def new_centres(points: AnyArray, shape: tuple[int, ...], name: str) -> Any:
     """Return an array of the new centres of spheres; refuse another number of them."""
     array = as_points("points", points)
     if array.shape != shape:
@@ -42,14 +43,14 @@ def new_centres(points: Any, shape: tuple[int, ...], name: str) -> Any:
 
 
 def operator_product(
-    velocities: Callable[..., Any], xp: Any, torques: bool = True
+    velocities: Callable[..., Any], xp: ArrayModule, torques: bool = True
 ) -> Callable[[Any], Any]:
     """Return the product of a mobility with forces (..., 3, N), or with pairs (..., 2, 3, N).
 
     Pairs are forces and torques, and then velocities and turns.
     """
 
-    def product(values: Any) -> Any:
+    def product(values: AnyArray) -> Any:
         if not torques:
             return velocities(values)
         pair = velocities(values[..., 0, :, :], values[..., 1, :, :])
@@ -98,7 +99,7 @@ class InFluid(Uncopied):
     def _back(self) -> Callable[[Any], Any]:
         return cast(Attached, self._mobility.attached).back
 
-    def _in_library(self, motions: Any, turns: bool = True) -> Any:
+    def _in_library(self, motions: AnyArray, turns: bool = True) -> Any:
         """Return velocities, and with turns both, in the library of the points."""
         return tuple(self._back(each) for each in motions) if turns else self._back(motions[0])
 

@@ -14,13 +14,14 @@ from parki.core import check_shape as check_points
 from parki.interchange import positive
 from parki.suspensions.derivatives import check_alike, check_shape, refuse_none
 from parki.suspensions.radii import ACTS, KINDS, MOVES
+from parki.typing import AnyArray
 
 Names = Mapping[tuple[str, str], str]
 
 
 def velocities(
     total: Callable[[str, Any], Any],
-    points: Any,
+    points: AnyArray,
     kernels: Names,
     given: tuple[Any, Any],
     viscosity: float,

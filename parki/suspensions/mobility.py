@@ -19,6 +19,7 @@ from parki.errors import ParkiValueError
 from parki.suspensions import noise
 from parki.suspensions.noise import Couplets, White
 from parki.suspensions.radii import ACTS, KINDS, MOVES, Radii
+from parki.typing import AnyArray
 
 ALL = "all", "all"  # what moves by what, in the sum of forces and couplets
 
@@ -41,7 +42,7 @@ class SphereMobility:
     """
 
     def __init__(
-        self, points: Any, sizes: Radii, options: EwaldOptions, ranks: Ranks, attached: Any
+        self, points: AnyArray, sizes: Radii, options: EwaldOptions, ranks: Ranks, attached: Any
     ) -> None:
         self.sizes, self.ranks, self.shape = sizes, ranks, tuple(points.shape)
         # Until there is a plan, which has them then.
@@ -52,7 +53,7 @@ class SphereMobility:
         self._shifted: SphereMobility | None = None
         self._shifting = threading.RLock()
 
-    def elsewhere(self, points: Any, options: EwaldOptions) -> SphereMobility:
+    def elsewhere(self, points: AnyArray, options: EwaldOptions) -> SphereMobility:
         """Return the mobility of the same spheres elsewhere, by plans that are not made yet."""
         return SphereMobility(points, self.sizes, options, self.ranks, self.attached)
 
@@ -107,20 +108,25 @@ class SphereMobility:
             self._couplets = Couplets(plan)
         return self._couplets
 
-    def move(self, points: Any, box: Any = None, attached: Any = None) -> None:
+    def move(self, points: AnyArray, box: Any = None, attached: Any = None) -> None:
         """Move all plans, and what is attached to them, to points that were checked."""
         attached = self.attached if attached is None else attached
         self.first.place(points, points, None, attached, box)
 
     # ------------------------------------------------------------------ products
     def products(
-        self, acts: dict[str, Any], moves: Iterable[str], *, factor: float, checked: bool = False
+        self,
+        acts: dict[str, AnyArray],
+        moves: Iterable[str],
+        *,
+        factor: float,
+        checked: bool = False,
     ) -> tuple[Any, ...]:
         """Return velocities, or turns, or both: see `product`."""
         return tuple(self.product(each, acts, factor=factor, checked=checked) for each in moves)
 
     def product(
-        self, moves: str, acts: dict[str, Any], *, factor: float, checked: bool = False
+        self, moves: str, acts: dict[str, AnyArray], *, factor: float, checked: bool = False
     ) -> Any:
         """Return velocities or turns (..., 3, N) by what acts; ``checked`` arrays are trusted."""
         total: Any = None
@@ -134,7 +140,7 @@ class SphereMobility:
                 total += part
         return total
 
-    def gradients(self, moves: str, acts: dict[str, Any], *, factor: float) -> Iterator[Any]:
+    def gradients(self, moves: str, acts: dict[str, AnyArray], *, factor: float) -> Iterator[Any]:
         """Yield the gradients (..., 3, 3, N) of what moves by its own positions, by what acts."""
         for name, values in acts.items():
             part = summed(
@@ -155,7 +161,13 @@ class SphereMobility:
         return self.points.dtype.type(KINDS[moves, acts][2] * factor)
 
     def flow(
-        self, acts: str, values: Any, points: Any, names: tuple[str, ...], *, factor: float
+        self,
+        acts: str,
+        values: AnyArray,
+        points: AnyArray,
+        names: tuple[str, ...],
+        *,
+        factor: float,
     ) -> Iterator[tuple[str, Any]]:
         """Yield the parts of the flow at points (3, M) that forces or torques make, by name."""
         # Torques make no pressure without a wall, and their sums have no stress there.
@@ -227,7 +239,7 @@ class SphereMobility:
             )
             return numbers
 
-        def product(values: Any) -> Any:
+        def product(values: AnyArray) -> Any:
             if not torques:
                 return self.product("velocity", {"force": values}, factor=factor, checked=True)
             acts = dict(zip(ACTS, values, strict=True))
@@ -246,7 +258,12 @@ class SphereMobility:
 
     # ------------------------------------------------------------------ shifted spheres
     def difference(
-        self, shift: Any, forces: Any, moves: tuple[str, ...] = MOVES[:1], *, factor: float
+        self,
+        shift: AnyArray,
+        forces: AnyArray,
+        moves: tuple[str, ...] = MOVES[:1],
+        *,
+        factor: float,
     ) -> list[Any]:
         """Return ``(M(x + shift / 2) - M(x - shift / 2)) forces``, (3, N) for each move."""
         acts = {"force": forces}
@@ -257,7 +274,7 @@ class SphereMobility:
         return [after - before for after, before in zip(ahead, behind, strict=True)]
 
     def _shifted_products(
-        self, shift: Any, acts: dict[str, Any], moves: tuple[str, ...], factor: float
+        self, shift: AnyArray, acts: dict[str, AnyArray], moves: tuple[str, ...], factor: float
     ) -> tuple[Any, ...]:
         """Return products where spheres are shifted.
 

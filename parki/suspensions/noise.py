@@ -27,6 +27,7 @@ import numpy as np
 from parki.core import EwaldOptions, OneDevice, Plan
 from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.interchange import finite, number, shown, to_host
+from parki.typing import AnyArray, ArrayModule
 
 WANT = ("u", "grad_u")
 MOST_ENERGY = 1e300  # over a duration, whose root is the size of random forces
@@ -34,7 +35,7 @@ MOST_ENERGY = 1e300  # over a duration, whose root is the size of random forces
 ROWS = (7, 5), (2, 6), (3, 1)
 
 
-def density(forces: Any, torques: Any) -> Any:
+def density(forces: AnyArray, torques: AnyArray) -> Any:
     """Return the density (..., 12, N) of forces and torques (..., 3, N)."""
     dens = np.zeros_like(forces, shape=(*forces.shape[:-2], 12, forces.shape[-1]))
     dens[..., :3, :] = forces
@@ -65,7 +66,7 @@ class Couplets:
         """The pipeline of the present points."""
         return cast(OneDevice, self.plan.pipeline)
 
-    def near(self, values: Any) -> Any:
+    def near(self, values: AnyArray) -> Any:
         """Return the near field of forces and torques (2, 3, N): velocities and turns."""
         return self._moved(self.pipeline.near(density(*values)))
 
@@ -77,7 +78,7 @@ class Couplets:
         """Do what `OneDevice.repeated` does."""
         self.pipeline.repeated(name, work, given, found)
 
-    def _moved(self, rows: Any) -> Any:
+    def _moved(self, rows: AnyArray) -> Any:
         moved = np.zeros_like(rows, shape=(2, 3, rows.shape[-1]))
         moved[0], moved[1] = rows[:3], turns(rows[3:])
         return moved
@@ -91,7 +92,7 @@ FIRST = 3
 White = Callable[[tuple[int, ...]], Any]
 
 
-def generator(name: str, given: Any, xp: Any) -> Any:
+def generator(name: str, given: Any, xp: ArrayModule) -> Any:
     """Return a generator of random numbers of a library, of what its ``default_rng`` takes.
 
     Raises
@@ -279,7 +280,7 @@ def left(changes: list[float]) -> float:
     return float(last * ratio / (1 - ratio))
 
 
-def _weights(diagonal: Any, beside: Any) -> Any:
+def _weights(diagonal: AnyArray, beside: Any) -> Any:
     """Return the weights of vectors in the root."""
     count = len(diagonal)
     matrix = np.zeros((count, count))
@@ -293,7 +294,7 @@ def _weights(diagonal: Any, beside: Any) -> Any:
     return vectors @ (np.sqrt(values) * vectors[0])
 
 
-def _extended(diagonal: Any, beside: Any, weights: Any) -> Any:
+def _extended(diagonal: AnyArray, beside: Any, weights: AnyArray) -> Any:
     """Return weights of one vector more than the diagonal has numbers, if that is possible.
 
     Numbers of the diagonal hardly differ after the first ones, so that the last one stands for the
@@ -306,7 +307,7 @@ def _extended(diagonal: Any, beside: Any, weights: Any) -> Any:
 
 
 def advance(
-    matrix: Callable[[Any], Any], total: Callable[[Any], Any], arrays: dict[str, Any]
+    matrix: Callable[[Any], Any], total: Callable[[Any], Any], arrays: dict[str, AnyArray]
 ) -> None:
     """Do steps of Lanczos' iteration, whose numbers stay on the device.
 
@@ -341,7 +342,7 @@ def advance(
         before = vector
 
 
-def _combined(weights: Any, blocks: Iterable[Any]) -> Any:
+def _combined(weights: AnyArray, blocks: Iterable[Any]) -> Any:
     """Return the sum of weighted vectors, of which the last ones may be left out."""
     total: Any = 0
     for block in blocks:

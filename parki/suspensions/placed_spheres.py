@@ -21,7 +21,7 @@ from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.fluid import Attached, InFluid, new_centres
 from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.radii import ACTS, Radii
-from parki.typing import Array, Box, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, Box, OptionKeywords, Unpack
 
 MOST_BOXES = 1e8  # radii over the longest edge of the box
 
@@ -53,7 +53,7 @@ class PlacedSpheres(InFluid):
     def __init__(
         self,
         points: Array,
-        radii: Any,
+        radii: AnyArray,
         options: EwaldOptions | None = None,
         *,
         viscosity: float = 1.0,
@@ -120,7 +120,7 @@ class PlacedSpheres(InFluid):
     def options(self, _: Any) -> None:
         raise _fixed("options", "make new Spheres, or call update_points(points, box=...)")
 
-    def _check_heights(self, points: Any) -> None:
+    def _check_heights(self, points: AnyArray) -> None:
         if self.options.walled:
             wall.check_heights(points, self.radii)
 
@@ -189,7 +189,7 @@ class PlacedSpheres(InFluid):
         return arrays
 
 
-def _radii_of_all(ranks: Ranks, options: EwaldOptions, radii: Any) -> Any:
+def _radii_of_all(ranks: Ranks, options: EwaldOptions, radii: AnyArray) -> Any:
     """Return radii of all ranks: near a wall all of them, else the smallest and largest."""
     sizes = np.unique(radii)
     told = ranks.allgather(sizes if options.walled else sizes[[0, -1][: sizes.size]])

@@ -11,6 +11,7 @@ from parki.core import kernel
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, shown, to_host
 from parki.meaning import refuse_variable
+from parki.typing import AnyArray
 
 ACTS, MOVES = ("force", "torque"), ("velocity", "turn")
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
@@ -31,7 +32,7 @@ class Radii(NamedTuple):
     every: Any
 
     @classmethod
-    def of(cls, radii: Any, count: int, of_all: Callable[[Any], Any] = np.unique) -> Radii:
+    def of(cls, radii: AnyArray, count: int, of_all: Callable[[Any], Any] = np.unique) -> Radii:
         """Return the radius of each of ``count`` spheres, or refuse it.
 
         ``of_all(values)`` has radii of all ranks, among which are the smallest and the largest one.
@@ -89,7 +90,7 @@ class Radii(NamedTuple):
         return f"{self.each.size} of radii {self.smallest:g} to {self.largest:g}"
 
 
-def lengths(radii: Any, count: int) -> Any:
+def lengths(radii: AnyArray, count: int) -> Any:
     """Return the radius of each sphere, or refuse it."""
     refuse_variable("radii", radii)
     values = to_host(as_array("radii", radii))

@@ -17,7 +17,7 @@ from parki.suspensions.derivatives import MEANING, NAMES, check_alike
 from parki.suspensions.fluid import operator_product
 from parki.suspensions.placed_spheres import WORDS, PlacedSpheres, alone
 from parki.suspensions.radii import MOVES
-from parki.typing import Array, ArrayT, ResultName
+from parki.typing import AnyArray, Array, ArrayT, ResultName
 
 
 @telling
@@ -74,7 +74,7 @@ class Spheres(PlacedSpheres):
     @overload
     def velocities(self, forces: ArrayT | None, torques: ArrayT) -> tuple[ArrayT, ArrayT]: ...
     @alone
-    def velocities(self, forces: Any, torques: Any = None) -> Any:
+    def velocities(self, forces: AnyArray, torques: AnyArray = None) -> Any:
         """Return the velocities of the spheres; with torques, their angular velocities as well.
 
         Parameters
@@ -125,7 +125,9 @@ class Spheres(PlacedSpheres):
         want: tuple[ResultName, ...],
     ) -> tuple[ArrayT, ...]: ...
     @alone
-    def flow(self, forces: Any, points: Array, torques: Any = None, *, want: Any = "u") -> Any:
+    def flow(
+        self, forces: AnyArray, points: Array, torques: AnyArray = None, *, want: Any = "u"
+    ) -> Any:
         """Return the fluid's velocity elsewhere, and what else is wanted, of forces and torques.
 
         Inside of a sphere it is the velocity that what acts on its surface makes there.

@@ -14,6 +14,7 @@ from parki.interchange import to_host, told_apart
 from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.noise import White
 from parki.suspensions.radii import MOVES
+from parki.typing import AnyArray
 
 # Distance of the two places between which the mobility is compared, in smallest radii.
 STEP = 0.01
@@ -23,7 +24,7 @@ LACKS = (
 )
 
 
-def check_heights(points: Any, radii: Any) -> None:
+def check_heights(points: AnyArray, radii: AnyArray) -> None:
     """Refuse spheres that the wall cuts; they may touch it, up to rounding."""
     heights = to_host(points[2])
     low = heights - radii * (1 - 4 * np.finfo(heights.dtype).eps)

@@ -29,7 +29,7 @@ from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
 from parki.torch.graph import Linear, SumFunction
 from parki.torch.sums import INPUTS
-from parki.typing import OptionKeywords, Unpack
+from parki.typing import AnyArray, OptionKeywords, Unpack
 
 if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 def _sum(
     kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any = None,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray = None,
     options: EwaldOptions | None = None,
     *,
     systems: Any = None,
@@ -96,7 +96,7 @@ if not TYPE_CHECKING:
     __all__ = ["apply", "sphere_velocities", *_calls]
 
 
-def apply(plan: Plan, dens: Any) -> Any:
+def apply(plan: Plan, dens: AnyArray) -> Any:
     """Return ``plan(dens)``, with derivatives of any order by the density.
 
     The plan's points have no derivatives. The backward pass is `Plan.adjoint`:
@@ -121,10 +121,10 @@ def apply(plan: Plan, dens: Any) -> Any:
 
 
 def sphere_velocities(
-    points: Any,
-    radii: Any,
-    forces: Any,
-    torques: Any = None,
+    points: AnyArray,
+    radii: AnyArray,
+    forces: AnyArray,
+    torques: AnyArray = None,
     options: EwaldOptions | None = None,
     *,
     viscosity: float = 1.0,
@@ -164,7 +164,7 @@ def sphere_velocities(
     if point_radii is not None:
         point_radii = point_radii.to(points)
 
-    def total(kernel: str, dens: Any) -> Any:
+    def total(kernel: str, dens: AnyArray) -> Any:
         return _summed(kernel, text, points, None, dens, point_radii, box)
 
     if torch.compiler.is_compiling():
@@ -173,7 +173,7 @@ def sphere_velocities(
 
 
 def _taken(
-    norms: Any, options: Any, keywords: OptionKeywords, systems: Any = None, boxes: Any = None
+    norms: AnyArray, options: Any, keywords: OptionKeywords, systems: Any = None, boxes: Any = None
 ) -> tuple[Any, str, Any]:
     """Return normals, options as a text, and the box, if it is a tensor with derivatives."""
     first = constants.first_box(boxes)
@@ -189,7 +189,9 @@ def _taken(
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.
 @torch.compiler.allow_in_graph
-def _summed(kernel: str, text: str, trg: Any, src: Any, dens: Any, norms: Any, box: Any) -> Any:
+def _summed(
+    kernel: str, text: str, trg: AnyArray, src: AnyArray, dens: AnyArray, norms: AnyArray, box: Any
+) -> Any:
     check_normals(SUMS[kernel], norms)
     for name, tensor in zip(INPUTS, (trg, src, dens, norms, box), strict=True):
         if tensor is not None:
@@ -199,7 +201,7 @@ def _summed(kernel: str, text: str, trg: Any, src: Any, dens: Any, norms: Any, b
 
 
 @torch.compiler.allow_in_graph
-def _linear(number: int, dens: Any) -> Any:
+def _linear(number: int, dens: AnyArray) -> Any:
     refuse_layout("dens", dens)
     with _without_functionalize():
         return Linear.apply(operators.linear_map(number), False, False, dens)

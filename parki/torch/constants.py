@@ -24,6 +24,7 @@ from parki.meaning import Varied
 from parki.runtime import ExecutionSpace
 from parki.suspensions.radii import Radii
 from parki.torch.sums import SumOptions
+from parki.typing import AnyArray
 
 if TYPE_CHECKING:
     from parki.typing import OptionKeywords, Unpack
@@ -112,7 +113,7 @@ def first_box(boxes: Any) -> Any:
 
 
 @_once
-def sizes(radii: Any, points: Any) -> tuple[Any, Any]:
+def sizes(radii: AnyArray, points: AnyArray) -> tuple[Any, Any]:
     """Return the names of the sums of spheres, and marks, if any, for a number of points."""
     sizes = Radii.of(radii, points)
     return sizes.kernels, None if sizes.point_radii is None else torch.from_numpy(
@@ -135,7 +136,7 @@ def read(text: str) -> SumOptions:
     return SumOptions(_made(values), Batch.of(systems and tuple(systems), boxes), of_change)
 
 
-def _made(values: Any) -> EwaldOptions:
+def _made(values: AnyArray) -> EwaldOptions:
     """Return options of keywords, whose expert may be a list."""
     expert = values.get("expert")
     if isinstance(expert, list):

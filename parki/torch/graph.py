@@ -16,18 +16,19 @@ from parki.torch import operators
 from parki.torch.constants import of_change
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS, named
+from parki.typing import AnyArray
 
 Named = dict[str, Any]  # tensors by names of inputs
 Call = tuple[str, str]  # a kernel and options
 
 
-def _lists(tensors: Any) -> list[Named]:
+def _lists(tensors: AnyArray) -> list[Named]:
     """Return the inputs, and changes of them that are there, by name."""
     first, *others = _named(tensors)
     return [first, *(moves for moves in others if moves)]
 
 
-def _named(tensors: Any) -> list[Named]:
+def _named(tensors: AnyArray) -> list[Named]:
     return [named(tensors[n : n + 5]) for n in range(0, len(tensors) - 4, 5)]
 
 
@@ -57,7 +58,7 @@ def _push(call: Call, inputs: Named, moves: list[Named]) -> Any:
     return Push.apply(kernel, options, *tensors)
 
 
-def _pull(call: Call, inputs: Named, values: Any, wrt: Any, moves: list[Named]) -> Named:
+def _pull(call: Call, inputs: Named, values: AnyArray, wrt: Any, moves: list[Named]) -> Named:
     """Return derivatives of a sum or of its change, in the graph; those that are zero are left out.
 
     ``wrt`` says of each input whether it is asked for.
@@ -77,7 +78,7 @@ def _pull(call: Call, inputs: Named, values: Any, wrt: Any, moves: list[Named]) 
     return dict(zip(names, derivatives, strict=True))
 
 
-def _back(call: Call, inputs: Named, values: Any, moves: list[Named], needs: Any) -> list[Any]:
+def _back(call: Call, inputs: Named, values: AnyArray, moves: list[Named], needs: Any) -> list[Any]:
     """Return derivatives by inputs, and by each of moves, of values times a sum's change."""
     wrt = [needs[n : n + 5] for n in range(0, len(needs), 5)]
     others = [moves, *(second.without(moves, one) for one in moves), []]
@@ -86,7 +87,7 @@ def _back(call: Call, inputs: Named, values: Any, moves: list[Named], needs: Any
     return [part.get(name) for part in parts for name in INPUTS]
 
 
-def _save(ctx: Any, tensors: Any, results: Any = ()) -> None:
+def _save(ctx: Any, tensors: AnyArray, results: Any = ()) -> None:
     """Keep tensors for derivatives, and with them results for those in forward mode."""
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors, *results)
@@ -105,7 +106,7 @@ class _Mapped(torch.autograd.Function):
         cls.vmap = staticmethod(torch.compiler.disable(vmap))  # type: ignore[method-assign]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
         """Keep nothing of the inputs."""
         ctx.set_materialize_grads(False)
 
@@ -119,7 +120,7 @@ class Added(_Mapped):
         return sum(tensors)
 
     @staticmethod
-    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, values: AnyArray) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         return (values,) * len(ctx.needs_input_grad)
 
@@ -148,13 +149,13 @@ class SumFunction(_Mapped):
         return operators.sum(*arguments)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
         """Keep what derivatives need."""
         ctx.call = inputs[:2]
         _save(ctx, inputs[2:])
 
     @staticmethod
-    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, values: AnyArray) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         inputs, needs = named(ctx.saved_tensors), ctx.needs_input_grad[2:]
         return None, None, *_back(ctx.call, inputs, values, [], needs)
@@ -177,7 +178,7 @@ class Pull(_Mapped):
         return operators.named(arguments[2], operators.pull(*arguments))
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
         """Keep what derivatives need."""
         kernel, options, wrt, *tensors = inputs
         ctx.call, ctx.wrt = (kernel, options), wrt.split()
@@ -219,13 +220,13 @@ class Push(_Mapped):
         return operators.push(*arguments)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
         """Keep what derivatives need."""
         ctx.call = inputs[:2]
         _save(ctx, inputs[2:])
 
     @staticmethod
-    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, values: AnyArray) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         inputs, *moves = _lists(ctx.saved_tensors)
         return None, None, *_back(ctx.call, inputs, values, moves, ctx.needs_input_grad[2:])
@@ -244,19 +245,19 @@ class Linear(_Mapped):
     mapper = staticmethod(map_apply)
 
     @staticmethod
-    def forward(plan: LinearMap, transposed: bool, of_change: bool, values: Any) -> Any:
+    def forward(plan: LinearMap, transposed: bool, of_change: bool, values: AnyArray) -> Any:
         """Return the sum, or its transpose."""
         plan.check()
         return operators.apply(operators.number(plan.plan), transposed, of_change, values)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
         """Keep what derivatives need."""
         ctx.plan, ctx.transposed, *_ = inputs
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, values: AnyArray) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         derivatives = None
         if values is not None and ctx.needs_input_grad[3]:
@@ -275,7 +276,7 @@ def _pull_all(kernel: str, options: str, wrt: str, *tensors: Any) -> operators.D
     return operators.by_input(dict(derivatives), tensors[-1])
 
 
-def _apply(number: int, transposed: bool, of_change: bool, values: Any) -> Any:
+def _apply(number: int, transposed: bool, of_change: bool, values: AnyArray) -> Any:
     return Linear.apply(operators.linear_map(number), transposed, of_change, values)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from parki.core import SUMS
+from parki.typing import AnyArray
 
 Call = Callable[..., Any]
 Dims = tuple[int | None, ...]
@@ -71,7 +72,7 @@ def _mapped(
     return result, _each(result, lambda _: 0)
 
 
-def _each(result: Any, change: Callable[[Any], Any]) -> Any:
+def _each(result: AnyArray, change: Callable[[Any], Any]) -> Any:
     """Apply ``change`` to a result, or to each of several."""
     if isinstance(result, torch.Tensor):
         return change(result)

@@ -19,7 +19,7 @@ from parki.errors import ParkiValueError
 from parki.torch.constants import read
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
 from parki.torch.sums import named as by_name
-from parki.typing import AnyKernel
+from parki.typing import AnyArray, AnyKernel
 
 _library = torch.library.Library("parki", "DEF")
 _TAGS = [torch.Tag.pt2_compliant_tag]
@@ -76,7 +76,9 @@ def _sum(kernel: AnyKernel, options: str, *tensors: Any) -> Any:
     return summed(kernel, read(options), tensors)
 
 
-def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, *_: Any) -> Any:
+def _sum_shape(
+    kernel: str, options: str, trg: AnyArray, src: AnyArray, dens: AnyArray, *_: Any
+) -> Any:
     many = dens.shape[: dens.ndim - len(SUMS[kernel].density_shape(0))]
     return trg.new_empty((*many, *SUMS[kernel].value_shape(trg.shape[1])))
 
@@ -99,11 +101,11 @@ def _push(kernel: AnyKernel, options: str, *tensors: Any) -> Any:
     return pushed(kernel, read(options), tensors)
 
 
-def _apply(handle: int, transposed: bool, of_change: bool, values: Any) -> Any:
+def _apply(handle: int, transposed: bool, of_change: bool, values: AnyArray) -> Any:
     return linear_map(handle)(plain(values), transposed, of_change)
 
 
-def _apply_shape(handle: int, transposed: bool, of_change: bool, values: Any) -> Any:
+def _apply_shape(handle: int, transposed: bool, of_change: bool, values: AnyArray) -> Any:
     return values.new_empty(linear_map(handle).found(values.shape, transposed))
 
 

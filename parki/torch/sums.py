@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from parki.core import Batch, EwaldOptions, second
 from parki.core import summed as one_shot
-from parki.typing import AnyKernel
+from parki.typing import AnyArray, AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms", "box")
 
@@ -25,7 +25,7 @@ class SumOptions(NamedTuple):
     of_change: bool = False
 
 
-def plain(tensor: Any) -> Any:
+def plain(tensor: AnyArray) -> Any:
     """Return a tensor detached and contiguous; None stays None."""
     return None if tensor is None else tensor.detach().contiguous().resolve_neg()
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from parki.ewald.geometry.systems import Systems
 from parki.interchange import to_host
 from parki.runtime.forks import cached_property
+from parki.typing import AnyArray
 
 # Points of a sample. A sample of systems is WHOLE times as large and has whole systems.
 SAMPLE, WHOLE = 16384, 8
@@ -119,8 +120,8 @@ class PairDensity:
 
 
 def pair_density(
-    trg: Any,
-    src: Any,
+    trg: AnyArray,
+    src: AnyArray,
     box: NDArray[np.float64],
     systems: Systems | None = None,
     apart: bool = False,
@@ -221,14 +222,14 @@ def _counted(
     return result[:, ::-1]
 
 
-def sample(points: Any) -> NDArray[np.float64]:
+def sample(points: AnyArray) -> NDArray[np.float64]:
     """Return some of the points, with a stride, on the host."""
     part = points[:, :: max(1, points.shape[1] // SAMPLE)]
     return np.asarray(to_host(part), dtype=np.float64)
 
 
 def _whole(
-    points: Any, chosen: NDArray[np.bool_], offsets: NDArray[np.int32]
+    points: AnyArray, chosen: NDArray[np.bool_], offsets: NDArray[np.int32]
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Return the points of the chosen systems, on the host, and the system of each point."""
     counts = np.diff(offsets)

@@ -35,6 +35,7 @@ from parki.interchange import real_name
 from parki.runtime import Kernel, load
 from parki.runtime.forks import cuts, run_in_threads
 from parki.settings import MOST_THREADS
+from parki.typing import AnyArray
 
 
 @dataclass
@@ -233,7 +234,7 @@ class Convolution:
         return blocks
 
     # ------------------------------------------------------------------ apply
-    def multiply(self, block: Block, hat: Any, alone: bool = False) -> None:
+    def multiply(self, block: Block, hat: AnyArray, alone: bool = False) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
 
         If ``alone``, in this thread; else in all threads of the CPU.
@@ -249,7 +250,7 @@ class Convolution:
             **block.arguments,
         )
 
-    def planes(self, hat: Any, plane: Any) -> None:
+    def planes(self, hat: AnyArray, plane: Any) -> None:
         """Convolve modes (components, part, sets y, z) of the first axis in place.
 
         They are padded, transformed along y and z, and back. ``plane`` is as for `FGC.apply`.
@@ -258,7 +259,7 @@ class Convolution:
         hat = hat.reshape(*hat.shape[:2], self.sets, y, z)
         run_in_threads(partial(self._planes, hat, plane), self.blocks, self.threads)
 
-    def _planes(self, modes: Any, plane: Any, block: Block) -> None:
+    def _planes(self, modes: AnyArray, plane: Any, block: Block) -> None:
         """Convolve a block of the modes, of which the first ones are the first block's."""
         _, y, z = self.mesh.padding.grid
         begin, count, sets = self.blocks[0].first, block.last - block.first, self.sets
@@ -333,7 +334,7 @@ class FGC(Convolution):
         before = 0 if mesh.space.on_device else int(declared["modes"].shape[0])
         return before, int(math.prod(declared["grid"].shape))
 
-    def apply(self, grid: Any, plane: Any = None) -> Any:
+    def apply(self, grid: AnyArray, plane: Any = None) -> Any:
         """Return the far field on the grids for spread densities (components, x, sets y, z).
 
         ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `PlaneModes`.
@@ -351,7 +352,7 @@ class FGC(Convolution):
             self._wrap()
         return self.field
 
-    def brownian_noise(self, grid: Any) -> Any:
+    def brownian_noise(self, grid: AnyArray) -> Any:
         """Return the field of white noise on the grids, whose covariance is this convolution.
 
         With three periodic axes alone. The transforms of white noise are white, and the modes are

@@ -18,6 +18,7 @@ from parki.ewald.far.mesh import Mesh, Sorted
 from parki.ewald.far.sizes import LINE, block_part, g2p_part, part_cells
 from parki.runtime import ExecutionSpace, Kernel
 from parki.settings import MOST_THREADS, thread_count
+from parki.typing import AnyArray
 
 GROUP = 3  # components that `g2p_target` gathers at a time
 
@@ -63,11 +64,11 @@ class G2P:
     def __init__(
         self,
         mesh: Mesh,
-        trg: Any,
+        trg: AnyArray,
         sources: Sorted | None,
         same: bool,
-        offsets: Any = None,
-        tensors: Any = None,
+        offsets: AnyArray = None,
+        tensors: AnyArray = None,
     ) -> None:
         self._space, self._executor = mesh.space, mesh.executor
         constant, size = mesh.space.adapter.constant, tile_size(mesh)
@@ -168,7 +169,7 @@ class G2P:
                 launches.append(Gathering(kernel, name, first, count, blocks))
         return launches
 
-    def apply(self, field: Any, results: dict[str, Any], first: int = 0) -> None:
+    def apply(self, field: AnyArray, results: dict[str, AnyArray], first: int = 0) -> None:
         """Add the far field (rows, x, y, z), the pressure in its last row, to the ``results``.
 
         Results have shape (rows, targets). Fields of several systems lie side by side along y;
@@ -196,7 +197,7 @@ class G2P:
             add = CellList.add_kernel(self._space, rows.dtype, len(rows), self._executor)
             add(rows.shape[1], rows=self._found[name], order=self._back, sums=rows)
 
-    def _along_axes(self, rows: Any) -> None:
+    def _along_axes(self, rows: AnyArray) -> None:
         """Turn gradients by the grid's axes, three rows each, to gradients by the user's."""
         g = self._axes
         for first in range(0, len(rows), 3):
@@ -204,7 +205,7 @@ class G2P:
                 own = [g[n, axis] * rows[first + n] for n in range(axis + 1)]
                 rows[first + axis] = sum(own[1:], own[0])
 
-    def _gather(self, field: Any, results: dict[str, Any], first: int) -> None:
+    def _gather(self, field: AnyArray, results: dict[str, AnyArray], first: int) -> None:
         """Launch all kernels."""
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)

@@ -18,6 +18,7 @@ from parki.ewald.far.truncated import zero_mode
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums.gauges import Ends
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 SHORT = 200_000  # numbers of a row that a single block of a device adds up in time
@@ -76,7 +77,7 @@ class Constants:
             self.constant = mesh.space.adapter.constant(column, dtype)
         self.adds = self.constant is not None or points is not None
 
-    def add(self, dens: Any, results: dict[str, Any]) -> None:
+    def add(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""
         if self.constant is not None and "u" in results:
             dtype = np.result_type(dens.dtype, self.constant.dtype)
@@ -99,7 +100,7 @@ class Constants:
         if "grad_u" in results:
             results["grad_u"][::4] -= slope * self.dtype.type(self.factor)
 
-    def _total(self, rows: Any) -> Any:
+    def _total(self, rows: AnyArray) -> Any:
         """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets)."""
         if self.systems is not None:
             return self.systems.of_targets(self.systems.sums(rows))
@@ -160,7 +161,7 @@ class PlaneModes:
     """
 
     def __init__(
-        self, mesh: EwaldMesh, heights: Any, norms: Any, systems: Systems | None = None
+        self, mesh: EwaldMesh, heights: Any, norms: AnyArray, systems: Systems | None = None
     ) -> None:
         self.xp, self.sources = mesh.task.xp, mesh.task.sum.sources
         self.rows = min(2, mesh.task.sum.components)
@@ -187,7 +188,7 @@ class PlaneModes:
             and float(mesh.box[2]) >= HIGH * wide
         )
 
-    def apply(self, dens: Any) -> Any:
+    def apply(self, dens: AnyArray) -> Any:
         """Return components 1 and 2 of the modes, or the only one, for ``dens`` (rows, N).
 
         Shape (2, systems, modes) or (1, systems, modes).
@@ -208,7 +209,7 @@ class PlaneModes:
                     sums[..., mode] += self.slope[mode] ** power * of_source
         return sums * self.factor
 
-    def _weights(self, dens: Any, part: slice) -> Iterator[tuple[int, Any]]:
+    def _weights(self, dens: AnyArray, part: slice) -> Iterator[tuple[int, Any]]:
         """Return the power of the wavenumber and weights (components, points) of each source."""
         first = 0
         for source in self.sources:
@@ -224,7 +225,7 @@ class PlaneModes:
             else:
                 yield 0, rows[: self.rows]
 
-    def _total(self, weights: Any, wave: Any) -> Any:
+    def _total(self, weights: AnyArray, wave: Any) -> Any:
         """Return the sums of the products with a wave, shape (rows, systems)."""
         parts = wave.view(np.float64).reshape(-1, 2)
         if self.systems is None and self.xp is np:  # real and imaginary parts at once

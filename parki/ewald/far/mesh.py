@@ -25,6 +25,7 @@ from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.runtime.forks import cached_property
+from parki.typing import AnyArray
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,11 @@ class Sorted(CellList):
 
     def __init__(
         self,
-        points: Any,
+        points: AnyArray,
         tiles: Tiles,
         space: ExecutionSpace,
         executor: str | None,
-        offsets: Any = None,
+        offsets: AnyArray = None,
     ) -> None:
         free, corner = (False,) * 3, (0.0,) * 3
         how: dict[str, Any] = {"offsets": offsets, "along": tiles.along, "executor": executor}
@@ -276,7 +277,7 @@ class Mesh:
         """Return this many equal tiles along each axis; one tile keeps the points' order."""
         return Tiles(counts, tuple(self.box.tolist()))
 
-    def sort(self, points: Any, tiles: Tiles, offsets: Any = None) -> Sorted:
+    def sort(self, points: AnyArray, tiles: Tiles, offsets: AnyArray = None) -> Sorted:
         """Return the (wrapped) points sorted by tiles, of one system or of several."""
         return Sorted(points, tiles, self.space, self.executor, offsets)
 

@@ -34,6 +34,7 @@ from parki.ewald.far.spreading import GridVariant, Hybrid, SourceVariant, Varian
 from parki.runtime import ExecutionSpace, Kernel
 from parki.runtime.forks import cuts, run_in_threads
 from parki.settings import thread_count
+from parki.typing import AnyArray
 
 # Memory of a CPU's grids: a sum reuses what the previous one left, as the first touch of new pages
 # can take as long as several stages. What a plan leaves is marked as free (MADV_FREE): the system
@@ -128,11 +129,11 @@ class P2G:
     def __init__(
         self,
         mesh: Mesh,
-        src: Any,
-        norms: Any,
+        src: AnyArray,
+        norms: AnyArray,
         scratch: tuple[int, int] = (0, 0),
         memory: Any = None,
-        offsets: Any = None,
+        offsets: AnyArray = None,
         grids: int = 1,
     ) -> None:
         self.variant = VARIANTS[mesh.spread](mesh)
@@ -155,7 +156,7 @@ class P2G:
         """Return the kernels of the mesh's variant."""
         return VARIANTS[mesh.spread](mesh).launches
 
-    def apply(self, dens: Any, buffer: Any, grid: Any = None, first: int = 0) -> Any:
+    def apply(self, dens: AnyArray, buffer: Any, grid: AnyArray = None, first: int = 0) -> Any:
         """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused.
 
         With ``grid``, spread onto that array: several grids side by side along y, from number

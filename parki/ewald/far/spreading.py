@@ -17,6 +17,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
 from parki.ewald.sums import SUMS
 from parki.runtime import Kernel
+from parki.typing import AnyArray
 
 
 class Variant:
@@ -62,7 +63,7 @@ class Variant:
         return self.tiles.counts != (1, 1, 1)
 
     def place(
-        self, src: Any, norms: Any = None, offsets: Any = None
+        self, src: AnyArray, norms: AnyArray = None, offsets: AnyArray = None
     ) -> tuple[Sorted, dict[str, Any]]:
         """Return sorted sources, and the kernels' arguments except density and grid.
 

@@ -22,6 +22,7 @@ from parki.ewald.far.spreading import Variant
 from parki.runtime import Kernel
 from parki.runtime.spaces import free_memory
 from parki.settings import thread_count
+from parki.typing import AnyArray
 
 FILE = "literature/stored_mesh"
 GROUP = 64  # mesh points of a group: Guo et al., Figure 4
@@ -335,7 +336,7 @@ class StoredG2P:
 
     method = "stored"
 
-    def __init__(self, mesh: Mesh, trg: Any) -> None:
+    def __init__(self, mesh: Mesh, trg: AnyArray) -> None:
         targets = mesh.sort(trg, mesh.cubes(mesh.window.points))
         n, xp, lines = targets.order.size, mesh.xp, mesh.planes * mesh.window.points
         entries = lines * mesh.window.points
@@ -353,7 +354,7 @@ class StoredG2P:
         self._found: Any = None
         self._mesh = mesh
 
-    def apply(self, field: Any, results: dict[str, Any]) -> None:
+    def apply(self, field: AnyArray, results: dict[str, AnyArray]) -> None:
         """Add the values at the targets to ``results["u"]``; both have one row per component."""
         rows, mesh = results["u"], self._mesh
         if self._found is None:

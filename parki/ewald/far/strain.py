@@ -24,6 +24,7 @@ from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Interaction
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on a device
 # Relative changes of the box, and weights, of a difference of fourth order: of multipliers that
@@ -71,7 +72,12 @@ class FarStrain:
                 block.change = change
 
     def __call__(
-        self, trg: Any, weights: Any, src: Any, parts: Parts, faxen_factor: Any = None
+        self,
+        trg: AnyArray,
+        weights: AnyArray,
+        src: AnyArray,
+        parts: Parts,
+        faxen_factor: Any = None,
     ) -> Any:
         """Return the derivative of ``w.u`` by strains, shape (3, 3), of the far field.
 
@@ -105,7 +111,7 @@ class FarStrain:
         unit = self.mesh.solver_box.factor ** (self.kind.pair.power - 1)
         return unit * to_host(slopes - total * xp.eye(3))
 
-    def _spread(self, points: Any, rows: Any) -> Any:
+    def _spread(self, points: AnyArray, rows: AnyArray) -> Any:
         """Return the transforms of rows (rows, N) at wrapped points; planes are padded later."""
         xp, p2g = self.fgc.xp, P2G(self.mesh, points, None)
         hats = xp.empty((len(rows), *self.mesh.padding.modes), dtype=self.fgc.complex_type)
@@ -115,7 +121,7 @@ class FarStrain:
             self.fgc.transforms.real(grid, into[None])
         return hats
 
-    def _transformed(self, hat: Any, block: Block, part: slice) -> Any:
+    def _transformed(self, hat: AnyArray, block: Block, part: slice) -> Any:
         """Return the transforms (rows, x, y, z) of a part of a block, in double precision."""
         own = hat[:, block.first + part.start : block.first + part.stop]
         if self.mesh.periodicity < 3:
@@ -207,7 +213,7 @@ class FarStrain:
         return other._blocks(self.split)
 
 
-def along(values: Any, axis: int) -> Any:
+def along(values: AnyArray, axis: int) -> Any:
     """Return a row of values that broadcasts along an axis of three."""
     return values.reshape([-1 if n == axis else 1 for n in range(3)])
 
@@ -231,7 +237,7 @@ class Parts(NamedTuple):
         return [0, *np.cumsum([len(rows) for rows in self]).tolist()]
 
 
-def parts_of(kind: Interaction, dens: Any, norms: Any, faxen_factor: Any = None) -> Parts:
+def parts_of(kind: Interaction, dens: AnyArray, norms: AnyArray, faxen_factor: Any = None) -> Parts:
     """Return the parts of sources; ``faxen_factor`` multiplies what is minus a Laplacian."""
     count, rows = dens.shape[-1], 1 if kind.symbol.structure == "scalar" else 3
     plain = np.zeros_like(dens, shape=(rows, count))
@@ -255,7 +261,7 @@ def parts_of(kind: Interaction, dens: Any, norms: Any, faxen_factor: Any = None)
 
 
 def _source(
-    modes: Waves, plain: Any, tensors: Any, second: Any, lifted: Any
+    modes: Waves, plain: Any, tensors: AnyArray, second: AnyArray, lifted: Any
 ) -> tuple[Any, list[Any] | None]:
     """Return the field of parts at modes, and its derivatives by the wave vector, if it has any."""
     if not any(map(len, (tensors, second, lifted))):
@@ -296,11 +302,11 @@ class Pairing(NamedTuple):
     slopes: list[Any]
 
 
-def _scalar(modes: Waves, w: Any, a: Any, _: Any) -> Pairing:
+def _scalar(modes: Waves, w: AnyArray, a: AnyArray, _: Any) -> Pairing:
     return Pairing((w * a).sum(axis=0), a, w, [0j * modes.square] * 3)
 
 
-def _flow(modes: Waves, w: Any, a: Any, d: Any) -> Pairing:
+def _flow(modes: Waves, w: AnyArray, a: AnyArray, d: Any) -> Pairing:
     k, square = modes.k, modes.square
     kw, ka = (sum(x * each for x, each in zip(k, of, strict=True)) for of in (w, a))
     if d is not None:
@@ -316,8 +322,8 @@ def _flow(modes: Waves, w: Any, a: Any, d: Any) -> Pairing:
     return Pairing(square * wa - kw * ka, by_values, by_fields, slopes)
 
 
-def _curl(modes: Waves, w: Any, a: Any, _: Any) -> Pairing:
-    def cross(p: Any, q: Any) -> Any:
+def _curl(modes: Waves, w: AnyArray, a: AnyArray, _: Any) -> Pairing:
+    def cross(p: Any, q: AnyArray) -> Any:
         each = [(n, (n + 1) % 3, (n + 2) % 3) for n in range(3)]
         return 1j * np.stack([p[m] * q[n] - p[n] * q[m] for _, m, n in each])
 

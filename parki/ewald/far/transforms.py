@@ -20,6 +20,7 @@ from parki.ewald.far.sizes import AT_ONCE, LINES, PART, workers
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cuts, run_in_threads
 from parki.settings import SETTINGS, thread_count
+from parki.typing import AnyArray
 
 
 # Libraries transform along one axis, in the calling thread, and without a factor.
@@ -31,11 +32,11 @@ class SciPy:
 
         self.fft = scipy.fft
 
-    def real(self, values: Any, length: int, axis: int, out: Any) -> None:
+    def real(self, values: AnyArray, length: int, axis: int, out: AnyArray) -> None:
         """Transform real values, with zeros up to ``length``, into ``out``."""
         out[...] = self.fft.rfft(values, n=length, axis=axis)
 
-    def real_inverse(self, modes: Any, length: int, axis: int, out: Any) -> None:
+    def real_inverse(self, modes: AnyArray, length: int, axis: int, out: AnyArray) -> None:
         """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
         values = self.fft.irfft(modes, n=length, axis=axis, norm="forward")
         if out.shape[axis] < length:
@@ -64,7 +65,7 @@ class Ducc:
 
         self.fft = fft
 
-    def real(self, values: Any, length: int, axis: int, out: Any) -> None:
+    def real(self, values: AnyArray, length: int, axis: int, out: AnyArray) -> None:
         """Transform real values, with zeros up to ``length``, into ``out``."""
         n = values.shape[axis]
         if n < length:
@@ -75,7 +76,7 @@ class Ducc:
             values = padded
         self.fft.r2c(values, axes=(axis,), out=out)
 
-    def real_inverse(self, modes: Any, length: int, axis: int, out: Any) -> None:
+    def real_inverse(self, modes: AnyArray, length: int, axis: int, out: AnyArray) -> None:
         """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
         how: dict[str, Any] = {"axes": (axis,), "lastsize": length, "forward": False}
         if out.shape[axis] == length:
@@ -139,7 +140,7 @@ class HostTransforms:
         # By shape and axis: the parts, and the threads that take them.
         self._parts: dict[tuple[tuple[int, ...], int], tuple[list[slice], int]] = {}
 
-    def real(self, values: Any, hat: Any) -> None:
+    def real(self, values: AnyArray, hat: AnyArray) -> None:
         """Transform real components (components, x, sets y, z and spill) into ``hat``."""
         inner = values[..., : self.grid[2]]
 
@@ -152,7 +153,7 @@ class HostTransforms:
         else:
             self._in_threads(lines, hat, 2)
 
-    def real_inverse(self, hat: Any, values: Any) -> None:
+    def real_inverse(self, hat: AnyArray, values: AnyArray) -> None:
         """Transform ``hat`` (destroyed) into real components, as for `real`."""
         inner = values[..., : self.grid[2]]
 
@@ -165,7 +166,7 @@ class HostTransforms:
         else:
             self._in_threads(lines, hat, 2)
 
-    def across(self, values: Any, hat: Any) -> None:
+    def across(self, values: AnyArray, hat: AnyArray) -> None:
         """Transform real planes (components, planes, sets y, z and spill) along y and z."""
         values, hat = self._apart(values), self._apart(hat)
         inner = values[..., : self.grid[2]]
@@ -176,7 +177,7 @@ class HostTransforms:
 
         self._in_threads(planes, hat, 1)
 
-    def across_inverse(self, hat: Any, values: Any) -> None:
+    def across_inverse(self, hat: AnyArray, values: AnyArray) -> None:
         """Transform ``hat`` (destroyed) into real planes, as for `across`."""
         values, hat = self._apart(values), self._apart(hat)
         inner = values[..., : self.grid[2]]
@@ -191,11 +192,11 @@ class HostTransforms:
         """Return planes in which each set has planes of its own."""
         return planes.reshape(len(planes), -1, self.grid[1], planes.shape[-1])
 
-    def along(self, modes: Any, forward: bool) -> None:
+    def along(self, modes: AnyArray, forward: bool) -> None:
         """Transform complex modes (x, ..., z) along x in place."""
         self._lines(modes.reshape(1, len(modes), -1, modes.shape[-1]), forward)
 
-    def planes(self, padded: Any) -> None:
+    def planes(self, padded: AnyArray) -> None:
         """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0.
 
         This runs in one thread, as does `planes_inverse`: other threads may have other modes.
@@ -203,15 +204,15 @@ class HostTransforms:
         # The rows of zeros need no transform along z.
         self.fft.complex(True, (padded[:, :, : self.grid[1]], 3), (padded, 2))
 
-    def planes_inverse(self, padded: Any) -> None:
+    def planes_inverse(self, padded: AnyArray) -> None:
         """Transform back along y and z in place; rows y past the grid are left half done."""
         self.fft.complex(False, (padded, 2), (padded[:, :, : self.grid[1]], 3))
 
-    def _lines(self, modes: Any, forward: bool) -> None:
+    def _lines(self, modes: AnyArray, forward: bool) -> None:
         """Transform complex modes (components, x, y, z) along x in place."""
         self._in_threads(lambda part: self.fft.complex(forward, (modes[:, :, part], 1)), modes, 2)
 
-    def _in_threads(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
+    def _in_threads(self, work: Callable[[slice], None], modes: AnyArray, axis: int) -> None:
         """Do ``work`` for parts of the modes' rows along an axis; a thread takes one at a time."""
         if (parts := self._parts.get((modes.shape, axis))) is None:
             threads = workers(modes.size, self.threads)
@@ -240,7 +241,7 @@ class DeviceTransforms:
         self.work: Any = None  # the largest work area
         self.buffer: Any = None  # one component, padded along x
 
-    def real(self, values: Any, hat: Any) -> None:
+    def real(self, values: AnyArray, hat: AnyArray) -> None:
         """Transform real components (components, x, sets y, z and spill) into ``hat``."""
         if self.periodic and self.sets > 1:  # no library has a single plan for this
             self.across(values[..., : self.grid[2]], hat)
@@ -258,7 +259,7 @@ class DeviceTransforms:
                 padded[:, self.grid[0] :] = 0
             self._lines(padded, modes, True)
 
-    def real_inverse(self, hat: Any, values: Any) -> None:
+    def real_inverse(self, hat: AnyArray, values: AnyArray) -> None:
         """Transform ``hat`` (destroyed) into real components."""
         if self.periodic and self.sets > 1:
             for modes in hat:
@@ -275,19 +276,19 @@ class DeviceTransforms:
             if padded is not each:
                 each[...] = padded[:, : self.grid[0]]
 
-    def _parts(self, values: Any) -> list[slice]:
+    def _parts(self, values: AnyArray) -> list[slice]:
         """Return which components are transformed at once: all, if they are small, or each."""
         if self.periodic and values[0].size <= AT_ONCE:
             return [slice(None)]
         return [slice(i, i + 1) for i in range(len(values))]
 
-    def across(self, values: Any, hat: Any) -> None:
+    def across(self, values: AnyArray, hat: AnyArray) -> None:
         """Transform real planes (components, planes, sets y, z) along y and z into ``hat``."""
         for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
             given = each if _aligned(each) else each.copy()
             self._run(self._planes_plan(given, True), given, modes, True)
 
-    def across_inverse(self, hat: Any, values: Any) -> None:
+    def across_inverse(self, hat: AnyArray, values: AnyArray) -> None:
         """Transform ``hat`` (destroyed) into real planes."""
         for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
             aligned = each if _aligned(each) else each.copy()
@@ -299,7 +300,7 @@ class DeviceTransforms:
         """Return planes in which each set has planes of its own."""
         return planes.reshape(len(planes), -1, self.grid[1], planes.shape[-1])
 
-    def along(self, modes: Any, forward: bool) -> None:
+    def along(self, modes: AnyArray, forward: bool) -> None:
         """Transform complex modes (x, ..., z) along x in place.
 
         Lengths for which cuFFT takes several passes over memory are transposed for one pass.
@@ -318,17 +319,17 @@ class DeviceTransforms:
                 return
         plan.fft(modes, modes, direction)
 
-    def planes(self, padded: Any, forward: bool = True) -> None:
+    def planes(self, padded: AnyArray, forward: bool = True) -> None:
         """Transform (components, modes, y, z) along y and z in place."""
         components, modes, y, z = padded.shape
         plan, _ = self._complex_plan(padded, (y, z), (1, y * z), components * modes)
         plan.fft(padded, padded, self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE)
 
-    def planes_inverse(self, padded: Any) -> None:
+    def planes_inverse(self, padded: AnyArray) -> None:
         """Transform back along y and z in place."""
         self.planes(padded, forward=False)
 
-    def _padded(self, values: Any) -> Any:
+    def _padded(self, values: AnyArray) -> Any:
         """Return ``values``, or the buffer to use in its place where x is padded."""
         if self.length == self.grid[0]:
             return values
@@ -339,7 +340,7 @@ class DeviceTransforms:
             self.buffer = cupy.empty(shape, dtype=values.dtype)
         return self.buffer
 
-    def _lines(self, values: Any, modes: Any, forward: bool) -> None:
+    def _lines(self, values: AnyArray, modes: AnyArray, forward: bool) -> None:
         """Transform a component's lines along x into modes, or back, which destroys the modes."""
         rows = values.shape[2]
         if values.nbytes > LINES:
@@ -350,26 +351,26 @@ class DeviceTransforms:
             plan = self._lines_plan(values, values[:, :, part].shape[2], forward)
             self._run(plan, values[:, :, part], modes[:, :, part], forward)
 
-    def _run(self, plan: Any, values: Any, modes: Any, forward: bool) -> None:
+    def _run(self, plan: Any, values: AnyArray, modes: AnyArray, forward: bool) -> None:
         if forward:
             plan.fft(values, modes, self.cufft.CUFFT_FORWARD)
         else:
             plan.fft(modes, values, self.cufft.CUFFT_INVERSE)
 
-    def _grids_plan(self, values: Any, forward: bool) -> Any:
+    def _grids_plan(self, values: AnyArray, forward: bool) -> Any:
         """Return the plan of whole grids (components, x, y, z and spill)."""
         y, z = self.grid[1:]
         sizes = [(self.length, y, values.shape[-1]), (self.length, y, z // 2 + 1)]
         layouts = [(size, 1, math.prod(size)) for size in sizes]
         return self._real_plan(values, (self.length, y, z), layouts, len(values), forward)
 
-    def _lines_plan(self, values: Any, rows: int, forward: bool) -> Any:
+    def _lines_plan(self, values: AnyArray, rows: int, forward: bool) -> Any:
         """Return the plan of ``rows`` rows of lines along x, which start next to each other."""
         x, lines = self.length, math.prod(values.shape[2:])
         layouts = [((x,), lines, 1), ((x // 2 + 1,), lines, 1)]
         return self._real_plan(values, (x,), layouts, rows * values.shape[-1], forward)
 
-    def _planes_plan(self, values: Any, forward: bool) -> Any:
+    def _planes_plan(self, values: AnyArray, forward: bool) -> Any:
         """Return the plan of planes (planes, y, z), each of which has spill along z."""
         y, z = self.grid[1:]
         plane, stored = (step // values.itemsize for step in values.strides[:2])
@@ -378,7 +379,12 @@ class DeviceTransforms:
         return self._real_plan(values, (y, z), layouts, len(values), forward)
 
     def _real_plan(
-        self, values: Any, shape: tuple[int, ...], layouts: list[Any], batch: int, forward: bool
+        self,
+        values: AnyArray,
+        shape: tuple[int, ...],
+        layouts: list[Any],
+        batch: int,
+        forward: bool,
     ) -> Any:
         """Return a plan between the layouts of real values and of modes."""
         key = (values.dtype, shape, *layouts, batch, forward)
@@ -391,7 +397,7 @@ class DeviceTransforms:
         return self.plans[key]
 
     def _complex_plan(
-        self, values: Any, shape: tuple[int, ...], steps: tuple[int, int], batch: int
+        self, values: AnyArray, shape: tuple[int, ...], steps: tuple[int, int], batch: int
     ) -> tuple[Any, Any]:
         """Return a plan in place, and its work area or None.
 
@@ -428,7 +434,7 @@ class DeviceTransforms:
         return plan, taken[-1] if taken else None
 
 
-def _aligned(values: Any) -> bool:
+def _aligned(values: AnyArray) -> bool:
     """Return whether real values begin where a complex one could, as cuFFT needs it."""
     return bool(values.data.ptr % (2 * values.itemsize) == 0)
 

@@ -57,6 +57,7 @@ from parki.ewald.task import Task
 from parki.interchange import to_host
 from parki.runtime import Kernel, load
 from parki.runtime.spaces import adapter_of
+from parki.typing import AnyArray, ArrayModule
 
 Array = NDArray[np.float64]
 _TERMS = 20  # of the series in the free wavenumber: k^2 J_0 is 1e-17 of itself beyond
@@ -342,7 +343,13 @@ def _integral(count: int) -> tuple[Array, Array]:
 
 # ---------------------------------------------------------------------- their transforms
 def _added(
-    xp: Any, n: int, modes: Array, across: Any, kernels: _Kernels, largest: float, padding: Padding
+    xp: ArrayModule,
+    n: int,
+    modes: Array,
+    across: Any,
+    kernels: _Kernels,
+    largest: float,
+    padding: Padding,
 ) -> Any:
     """Return ``F[p]``, or ``F[l] + kappa^2 F[m]``, shape (waves, modes).
 
@@ -365,7 +372,7 @@ def _added(
     return out
 
 
-def _waves(xp: Any, n: int, k: Any, largest: float, padding: Padding) -> tuple[Any, Any]:
+def _waves(xp: ArrayModule, n: int, k: Any, largest: float, padding: Padding) -> tuple[Any, Any]:
     """Return the waves at the nodes of the fading, then their slopes; and the transform of chi.
 
     Their shapes are (k, 2 nodes) and (k,).
@@ -389,7 +396,7 @@ def _waves(xp: Any, n: int, k: Any, largest: float, padding: Padding) -> tuple[A
 
 
 @lru_cache(maxsize=2)
-def _node_waves(xp: Any, n: int, largest: float, padding: Padding) -> tuple[Any, Any, Any]:
+def _node_waves(xp: ArrayModule, n: int, largest: float, padding: Padding) -> tuple[Any, Any, Any]:
     """Return `_waves` at the wavenumbers that `_pieces` needs; the same for all blocks of a plan.
 
     Intervals of 4/r: there a function of bandwidth r has Chebyshev coefficients like J_n(2).
@@ -406,7 +413,7 @@ def _intervals(largest: float, padding: Padding) -> int:
     return int(largest * _fading(largest, padding).r[-1] / 4) + 1
 
 
-def _pieces(xp: Any, values: Any) -> Any:
+def _pieces(xp: ArrayModule, values: AnyArray) -> Any:
     """Chebyshev series, shape (terms, intervals, ...), of a function by its values at the nodes."""
     # By angles: polynomials of degree n, at nodes that are rounded, have n^2 roundings.
     last = _TERMS - 1

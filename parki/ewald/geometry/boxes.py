@@ -15,6 +15,7 @@ import numpy as np
 
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
+from parki.typing import AnyArray, ArrayModule
 
 DIGITS = 14  # to which the shapes of boxes agree
 OF_TARGETS = (
@@ -52,17 +53,17 @@ class Columns:
         columns = self.targets if name in OF_TARGETS else self.sources
         return slice(None) if columns is None else columns
 
-    def take(self, name: str, values: Any) -> Any:
+    def take(self, name: str, values: AnyArray) -> Any:
         """Return the columns of an input or a result; itself, if these are all."""
         whole = (self.targets if name in OF_TARGETS else self.sources) is None
         return values if whole else values[..., self.place(name)]
 
-    def scaled(self, name: str, values: Any) -> Any:
+    def scaled(self, name: str, values: AnyArray) -> Any:
         """Return lengths of points or normals, or derivatives by them, over their sizes."""
         scale = self.scales[name not in OF_TARGETS]
         return values if scale is None or name == "dens" else values / scale
 
-    def results(self, values: Any, power: int) -> Any:
+    def results(self, values: AnyArray, power: int) -> Any:
         """Return results, or values for the adjoint, over a power of the targets' sizes."""
         return values if self.scales[0] is None else values / self.scales[0] ** power
 
@@ -71,7 +72,7 @@ class Columns:
         scale = self.scales[0]
         return Columns(at, self.sources, (None if scale is None else scale[own], self.scales[1]))
 
-    def points(self, trg: Any, src: Any, norms: Any) -> tuple[Any, Any, Any]:
+    def points(self, trg: AnyArray, src: AnyArray, norms: AnyArray) -> tuple[Any, Any, Any]:
         """Return targets, sources and normals of these columns."""
         of_trg = self.scaled("trg", self.take("trg", trg))
         same = trg is src and self.alike
@@ -91,7 +92,7 @@ class Group(NamedTuple):
     numbers: list[int]
     sizes: list[float]
 
-    def columns(self, systems: Systems, xp: Any) -> Columns:
+    def columns(self, systems: Systems, xp: ArrayModule) -> Columns:
         """Return the columns of the systems."""
         both = systems.targets, systems.sources
         counts = [np.diff(offsets)[self.numbers] for offsets in both]

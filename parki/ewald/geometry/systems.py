@@ -17,7 +17,7 @@ from parki.ewald.options import EwaldOptions
 from parki.interchange import as_array, real_name, to_host
 from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace, load
-from parki.typing import OfPoints
+from parki.typing import AnyArray, OfPoints
 
 Offsets = NDArray[np.int32]
 # Variants of the stages that keep systems apart.
@@ -73,7 +73,7 @@ class Systems:
             self._beside[copies] = made, order, self.space.array_module.asarray(order)
         return self._beside[copies]
 
-    def sums(self, rows: Any) -> Any:
+    def sums(self, rows: AnyArray) -> Any:
         """Return the sum of each row over the sources of each system, shape (rows, S)."""
         xp = self.space.array_module
         sums = xp.empty((len(rows), self.count), dtype=rows.dtype)
@@ -84,13 +84,13 @@ class Systems:
         kernel(sums.size, rows=rows, sums=sums, **numbers)
         return sums
 
-    def of_targets(self, values: Any) -> Any:
+    def of_targets(self, values: AnyArray) -> Any:
         """Return the values (rows, S) of each target's system, shape (rows, targets)."""
         return values[:, self._of_targets]
 
 
 def check_systems(
-    systems: Any, arrays: dict[str, Any], space: ExecutionSpace, options: EwaldOptions
+    systems: Any, arrays: dict[str, AnyArray], space: ExecutionSpace, options: EwaldOptions
 ) -> Systems | None:
     """Return the systems of given offsets; refuse offsets that do not fit the points.
 
@@ -192,7 +192,7 @@ def first_box(boxes: Any) -> Any:
     return None if boxes is None else rows_of_boxes(boxes)[0]
 
 
-def _numbers(values: Any) -> Any:
+def _numbers(values: AnyArray) -> Any:
     """Return arrays of any library, and nested lists, as nested tuples of numbers."""
     if hasattr(values, "tolist"):
         values = values.tolist()
@@ -341,7 +341,7 @@ class Labels:
             self.targets, sources if order is None else sources[order], systems, self.side
         )
 
-    def of_columns(self, columns: Any, systems: Systems | None) -> Labels:
+    def of_columns(self, columns: AnyArray, systems: Systems | None) -> Labels:
         """Return the labels of targets and sources in `Columns`, with their systems."""
         to, of = (to_host(columns.place(name)) for name in ("trg", "src"))
         return Labels(self.targets[to], self.sources[of], systems, self.side)
@@ -355,7 +355,7 @@ def check_labels(
     exclude: Any,
     kernel: str,
     of_points: bool,
-    arrays: dict[str, Any],
+    arrays: dict[str, AnyArray],
     options: EwaldOptions,
     systems: Systems | None = None,
 ) -> Labels | None:
@@ -427,7 +427,7 @@ def check_labels(
     return made
 
 
-def warn_of_long(labels: Labels, arrays: dict[str, Any], options: EwaldOptions) -> None:
+def warn_of_long(labels: Labels, arrays: dict[str, AnyArray], options: EwaldOptions) -> None:
     """Warn where the points of a label are on more than half of a period, if no image is chosen."""
     if options.exclude_image is not None:
         return

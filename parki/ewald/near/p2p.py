@@ -37,6 +37,7 @@ from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
 from parki.settings import MOST_THREADS
+from parki.typing import AnyArray
 
 # Sources that a lane of p2p_tile searches before it computes the ones in reach, by the bytes of a
 # number. Longer lists are more equal, but leave less of a multiprocessor's memory to its cache.
@@ -95,11 +96,11 @@ class P2P:
         task: Task,
         solver_box: SolverBox,
         pair: Pair,
-        trg: Any,
-        src: Any,
-        norms: Any,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
         *,
-        tensors: Any = None,
+        tensors: AnyArray = None,
         point_radii: tuple[Any, Any] | None = None,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
@@ -130,7 +131,7 @@ class P2P:
         shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
         self._spare = copied_at_once(space, self.dtype) - 1
 
-        def sort(points: Any, offsets: Any) -> CellList:
+        def sort(points: AnyArray, offsets: AnyArray) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
             how.update(offsets=offsets, tilts=tilts)
             return CellList.made(points, shape, box, periodic, corner, space, **how)
@@ -286,7 +287,7 @@ class P2P:
         launch = PairLists(task.space, special, tiles.shape[1], lanes, keep)
         return Derivatives(kernel, tiles, launch)
 
-    def of_derivatives(self, by: Derivatives, rows: Any, tensors: Any) -> dict[str, Any]:
+    def of_derivatives(self, by: Derivatives, rows: AnyArray, tensors: AnyArray) -> dict[str, Any]:
         """Return the arguments of derivatives, with ``rows`` of polynomials."""
         rate, power = self._units
         scale = rate * rate * power
@@ -299,11 +300,11 @@ class P2P:
             "tensors": tensors,
         }
 
-    def scaled(self, dens: Any) -> Any:
+    def scaled(self, dens: AnyArray) -> Any:
         """Return densities (..., rows, sources) over r_c to the powers of their rows."""
         return dens if self.unit is None else dens * self.unit
 
-    def _numbered(self, points: Any, row: Any) -> Any:
+    def _numbered(self, points: AnyArray, row: Any) -> Any:
         """Return sorted points with a fourth row, of a number for each."""
         rows = self.sources.xp.zeros((4, points.shape[1]), dtype=self.dtype)
         rows[:3], rows[3, : row.size] = points, row
@@ -321,7 +322,9 @@ class P2P:
         sources = self.sources
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
 
-    def apply(self, dens: Any, buffer: Any, results: dict[str, Any], lists: bool = True) -> None:
+    def apply(
+        self, dens: AnyArray, buffer: Any, results: dict[str, AnyArray], lists: bool = True
+    ) -> None:
         """Overwrite ``results`` with the near field of densities (k, rows, sources).
 
         ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
@@ -381,7 +384,7 @@ class P2P:
         if self.labelled is not None:
             self.labelled.add(self.scaled(dens), results)
 
-    def add(self, dens: Any, results: dict[str, Any]) -> None:
+    def add(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
         """Add the near field of densities to ``results``, as `apply` makes it."""
         buffer, xp = self.buffer(self.rows), self.sources.xp
         for place, each in enumerate(dens):

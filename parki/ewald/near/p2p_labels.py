@@ -17,6 +17,7 @@ from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
+from parki.typing import AnyArray
 
 
 class LabelledPairs:
@@ -47,7 +48,7 @@ class LabelledPairs:
         pair: Pair,
         labels: Labels,
         points: tuple[Any, Any],
-        norms: Any,
+        norms: AnyArray,
         digit: float,
         arguments: dict[str, Any],
         together: tuple[int, ...],
@@ -103,7 +104,7 @@ class LabelledPairs:
             "radial": kernel.table(radial, task.dtype),
         }
 
-    def add(self, dens: Any, results: dict[str, Any]) -> None:
+    def add(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
         """Add what pairs of densities (k, rows, sources) make to ``results``: see `P2P.apply`."""
         task, done = self.task, 0
         if not self.members.targets.size:
@@ -126,7 +127,7 @@ class LabelledPairs:
             )
             done += many
 
-    def strained(self, dens: Any, found: Any, **own: Any) -> None:
+    def strained(self, dens: AnyArray, found: Any, **own: Any) -> None:
         """Add what pairs of a density (rows, sources) make of a strain to ``found``.
 
         ``own`` are arguments of `near_strain`.

@@ -17,6 +17,7 @@ import numpy as np
 from parki.interchange import to_host
 from parki.runtime import ExecutionSpace, Kernel, prepare
 from parki.runtime.spaces import free_memory
+from parki.typing import AnyArray
 
 TEAM = 4  # tiles of a team of p2p_tile
 # Part of the free memory that lists may take.
@@ -170,7 +171,7 @@ class PairLists:
             if stride * self.tiles < min(UNEVEN * total, MOST_ROWS, most / (4 * self.lanes)):
                 self._stride = stride
 
-    def _longest_first(self, rows: Any) -> Any:
+    def _longest_first(self, rows: AnyArray) -> Any:
         """Return an order of the tiles, by teams, in which teams of long lists begin first.
 
         Neighbouring teams read nearly the same sources. They remain neighbours if their lists have

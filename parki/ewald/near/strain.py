@@ -13,9 +13,12 @@ from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
 from parki.ewald.task import Task
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 
-def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weights: Any) -> Any:
+def near_strain(
+    p2p: P2P, task: Task, pair: Pair, unit: float, dens: AnyArray, weights: AnyArray
+) -> Any:
     """Return the derivative, shape (3, 3), of a density (rows, sources) and of weights.
 
     ``p2p`` has the points of the sum of ``task``. Weights are of the results, (rows, targets);

@@ -33,7 +33,17 @@ from parki.interchange import as_number, told_apart
 from parki.meaning import Varied, given_box, is_tensor, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
-from parki.typing import Box, Densities, ExcludeImage, Mean, Periodicity, Precision, SpaceName, Wall
+from parki.typing import (
+    AnyArray,
+    Box,
+    Densities,
+    ExcludeImage,
+    Mean,
+    Periodicity,
+    Precision,
+    SpaceName,
+    Wall,
+)
 
 PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
@@ -266,7 +276,7 @@ class EwaldOptions(metaclass=Shown):
         whole = whole / 2.0 ** math.frexp(np.abs(whole).max())[1]  # whose squares are finite
         return np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
 
-    def along(self, points: Any) -> Any:
+    def along(self, points: AnyArray) -> Any:
         """Return points (3, N) in lengths along the edges."""
         if self.cell is None:
             return points

@@ -17,6 +17,7 @@ from parki.ewald.task import Task
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
 from parki.settings import MOST_THREADS
+from parki.typing import AnyArray, ArrayModule
 
 # Parameters still suit while the pairs that share a cell change by no more than this part of their
 # number: `choice.reuse` allows more. Fewer pairs than points take no time, and change by chance:
@@ -98,18 +99,18 @@ class PaddedCapacity(NamedTuple):
     sources: int
 
     @classmethod
-    def of(cls, arrays: dict[str, Any]) -> PaddedCapacity:
+    def of(cls, arrays: dict[str, AnyArray]) -> PaddedCapacity:
         """Return the slack for arrays of points, by name: "trg", and "src" if they are others."""
         targets = arrays["trg"].shape[1]
         sources = arrays["src"].shape[1] if "src" in arrays else targets
         return cls(targets + -(-targets // EACH), sources + -(-sources // EACH))
 
-    def takes(self, arrays: dict[str, Any]) -> bool:
+    def takes(self, arrays: dict[str, AnyArray]) -> bool:
         """Return whether there is slack for other arrays, and not too much."""
         sizes = [(self._columns(name), array.shape[1]) for name, array in arrays.items()]
         return all(LEAST * columns <= n <= columns for columns, n in sizes)
 
-    def points(self, xp: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+    def points(self, xp: ArrayModule, arrays: dict[str, AnyArray]) -> dict[str, Any]:
         """Return arrays of points, normals and tensor targets that fill the slack."""
         filled = {}
         for name, array in arrays.items():
@@ -119,13 +120,13 @@ class PaddedCapacity(NamedTuple):
             filled[name][:, n:] = array[:, : columns - n]
         return filled
 
-    def densities(self, xp: Any, dens: Any) -> Any:
+    def densities(self, xp: ArrayModule, dens: AnyArray) -> Any:
         """Return densities (k, rows, sources) that fill the slack."""
         filled = xp.zeros((*dens.shape[:-1], self.sources), dtype=dens.dtype)
         filled[..., : dens.shape[-1]] = dens
         return filled
 
-    def results(self, xp: Any, results: dict[str, Any]) -> dict[str, Any]:
+    def results(self, xp: ArrayModule, results: dict[str, AnyArray]) -> dict[str, Any]:
         """Return memory for results at all targets that there is slack for."""
         return {
             name: xp.empty((*array.shape[:-1], self.targets), dtype=array.dtype)
@@ -313,11 +314,11 @@ class Arrival:
         return points.systems is stages.systems and points.labels is stages.labels
 
 
-def _shapes(arrays: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+def _shapes(arrays: dict[str, AnyArray]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in arrays.items()}
 
 
-def wrapped(task: Task, solver_box: SolverBox, arrays: dict[str, Any]) -> tuple[Any, Any]:
+def wrapped(task: Task, solver_box: SolverBox, arrays: dict[str, AnyArray]) -> tuple[Any, Any]:
     """Return targets and sources as the grid takes them; one array, if they are the same."""
     trg = solver_box.wrap(task, arrays["trg"])
     return trg, solver_box.wrap(task, arrays["src"]) if "src" in arrays else trg

@@ -50,6 +50,7 @@ from parki.ewald.task import Task
 from parki.interchange import as_given
 from parki.memory import require, told
 from parki.settings import read_once
+from parki.typing import AnyArray
 
 
 class EwaldSum:
@@ -91,7 +92,7 @@ class EwaldSum:
         cloud: Cloud,
         want: str | tuple[str, ...],
         *,
-        tensors: Any = None,
+        tensors: AnyArray = None,
         access: Access | None = None,
     ) -> None:
         self._flux_seen = False  # by `look_for_flux`
@@ -303,7 +304,7 @@ class EwaldSum:
         return cloud.checked()
 
     # ------------------------------------------------------------------ apply
-    def summed(self, values: Any, out: Any, watch: Watch) -> Any:
+    def summed(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
         """Return the wanted results of a density, or of several, that were checked."""
         shapes = self.shapes(*values.shape[:-2])
         results = check_outputs(out, self.want, shapes, values, self.task.space)
@@ -315,7 +316,7 @@ class EwaldSum:
         self.overwrite(rows, values, watch)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
-    def overwrite(self, rows: dict[str, Any], values: Any, watch: Watch) -> None:
+    def overwrite(self, rows: dict[str, Any], values: AnyArray, watch: Watch) -> None:
         """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources)."""
         task, pipeline, order = self.task, self.pipeline, self.order
         if task.flux and not self._flux_seen:
@@ -334,7 +335,7 @@ class EwaldSum:
             for array in rows.values():
                 order.back(array.copy(), array)
 
-    def solvers(self, values: Any) -> Any:
+    def solvers(self, values: AnyArray) -> Any:
         """Return densities (k, rows, N) in the order of the pipeline's axes and in its unit."""
         ordered = values if self.order.kept else self.order.rows(values)
         if self.task.sum.lengths is None or self.pipeline.setup is None:
@@ -346,7 +347,7 @@ class EwaldSum:
         count = self.counts[0]
         return {n: (*several, *shape, count) for n, shape in self._result_shapes.items()}
 
-    def density(self, dens: Any) -> Any:
+    def density(self, dens: AnyArray) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
         Refuse an impossible one. One-shot sums take it; a plan has its own, `AnyPlan._density`.
@@ -358,7 +359,7 @@ class EwaldSum:
         check_values("dens", values, shape, self.task.mixed)
         return values
 
-    def require_several(self, values: Any) -> None:
+    def require_several(self, values: AnyArray) -> None:
         """Refuse more densities at once than there is memory for: what they need beyond one."""
         if values.ndim < 3:
             return
@@ -374,7 +375,7 @@ class EwaldSum:
             "sum fewer at a time",
         )
 
-    def _of_targets(self, name: str, values: Any, shape: tuple[int, ...], **how: bool) -> Any:
+    def _of_targets(self, name: str, values: AnyArray, shape: tuple[int, ...], **how: bool) -> Any:
         """Return values of the targets as (rows, targets), or refuse them."""
         values = like_points(name, values, self.task.space, self.dtype)
         return check_density(name, values, shape, of="targets", **how)
@@ -389,10 +390,10 @@ def place_and_sum(
     pipeline: Pipeline,
     kernel: Any,
     cloud: Cloud,
-    dens: Any,
+    dens: AnyArray,
     want: str | tuple[str, ...] = "u",
     *,
-    tensors: Any = None,
+    tensors: AnyArray = None,
 ) -> tuple[EwaldSum, Any]:
     """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
 
@@ -407,16 +408,16 @@ def place_and_sum(
 
 def sum_once(
     kernel: Any,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions,
     *,
     want: str | tuple[str, ...] = "u",
     systems: Any = None,
     exclude: Any = None,
-    tensors: Any = None,
+    tensors: AnyArray = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next.

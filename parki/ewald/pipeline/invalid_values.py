@@ -17,6 +17,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import MOST_SINGLE, limits
 from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
+from parki.typing import AnyArray
 
 
 def counting_kernel(space: ExecutionSpace, dtype: Any) -> Kernel:
@@ -33,7 +34,7 @@ class InvalidValues:
         self._sizes = {"least": 1 / MOST_SINGLE if single else 0.0, "most": most}
         self._report = space.adapter.report(1)
 
-    def count(self, values: Any) -> None:
+    def count(self, values: AnyArray) -> None:
         """Count those among values (..., N), and wait for nothing."""
         *rows, count = values.shape
         flat, numbers = values.reshape(math.prod(rows), count), self._report.numbers
@@ -85,7 +86,7 @@ class ReplacedValues:
         self,
         space: ExecutionSpace,
         options: EwaldOptions,
-        arrays: dict[str, Any],
+        arrays: dict[str, AnyArray],
         given: Any,
         invalid: Any,
     ) -> None:
@@ -104,7 +105,7 @@ class ReplacedValues:
             own = {label: constant(each, dtype) for label, each in numbers.items()}
             self._launches.append((name, partial(kernel, invalid=invalid, **own)))
 
-    def __call__(self, arrays: dict[str, Any]) -> None:
+    def __call__(self, arrays: dict[str, AnyArray]) -> None:
         """Replace values of arrays by name."""
         for name, launch in self._launches:
             launch(arrays[name].shape[1], values=arrays[name])

@@ -30,6 +30,7 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.solver_box import LatticeNumbers, SolverBox
 from parki.ewald.task import Task
 from parki.runtime import preparing
+from parki.typing import AnyArray
 
 # Sources up to which near fields in a graph, without lists of pairs, take less time than near
 # fields with lists, launched one by one.
@@ -113,7 +114,7 @@ class OneDevice(PlacedOnDevice):
         users = np.dtype(np.float64) if task.mixed else task.dtype
         mend = ReplacedValues(task.space, task.options, arrival.columns, users, invalid)
 
-        def place(arrays: dict[str, Any]) -> None:
+        def place(arrays: dict[str, AnyArray]) -> None:
             mend(arrays)
             both = wrapped(task, setup.solver_box, arrays)
             new._take(Stages(setup, memory, arrays, both, points, old))
@@ -197,7 +198,7 @@ class OneDevice(PlacedOnDevice):
         return arrival.suits
 
     # ------------------------------------------------------------------ points that follow
-    def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
+    def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, AnyArray]) -> bool:
         """Place points by the graph, if it takes them; wait for nothing.
 
         The points are in the box, or it must be asked whether they were: see `validate_pending`.
@@ -213,7 +214,7 @@ class OneDevice(PlacedOnDevice):
         self._place_async(lattice, arrays)
         return True
 
-    def _place_async(self, lattice: Lattice, arrays: dict[str, Any]) -> None:
+    def _place_async(self, lattice: Lattice, arrays: dict[str, AnyArray]) -> None:
         """Launch the graph for other points in the present box, and keep those before."""
         graph = cast(Replay, self.graph)
         self._box, self.decision = lattice, "keep"
@@ -245,7 +246,7 @@ class OneDevice(PlacedOnDevice):
             self.occupancy.report.numbers.fill(0)
         return not invalid, self.occupancy.matches(crowds)
 
-    def copies(self, arrays: dict[str, Any]) -> dict[str, Any]:
+    def copies(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
         """Return copies of arrays as they were when they followed."""
         placed, same = cast(Replay, self.graph).arrays, arrays["trg"] is arrays["src"]
         names = [name for name in arrays if not (same and name == "src")]
@@ -279,7 +280,7 @@ class OneDevice(PlacedOnDevice):
         return new
 
     # ------------------------------------------------------------------ apply
-    def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+    def apply(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
         stages, capacity = cast(Stages, self.stages), self.capacity
         space, lists = stages.setup.task.space, stages.p2p.lists
@@ -304,7 +305,7 @@ class OneDevice(PlacedOnDevice):
         """Return the graph of an application to ``many`` densities, if there is one."""
         return self.applications.recorded(many, self.lists) if self.stages else None
 
-    def _run(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+    def _run(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch) -> None:
         cast(Stages, self.stages).run(dens, results, watch)
 
     def expect(self) -> None:
@@ -312,7 +313,7 @@ class OneDevice(PlacedOnDevice):
         if self.lists is not None and not self.short:
             self.lists.begun = True
 
-    def near(self, dens: Any) -> Any:
+    def near(self, dens: AnyArray) -> Any:
         """Return the near field alone of a density (rows, sources), of which more follow."""
         stages, capacity, count = cast(Stages, self.stages), self.capacity, dens.shape[1]
         dens = cast(Setup, self.setup).measured(dens)

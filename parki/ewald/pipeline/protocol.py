@@ -23,6 +23,7 @@ from parki.memory import told
 from parki.runtime import ExecutionSpace, forks
 from parki.runtime.spaces import LITTLE, free_memory, refuse_capture
 from parki.settings import read_once
+from parki.typing import AnyArray
 
 
 class Access:
@@ -108,7 +109,7 @@ class Pipeline:
         """Serve the points that were placed at `begin`, whatever has been placed since."""
 
     # On one device alone, points can be placed before the host has looked at them.
-    def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
+    def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, AnyArray]) -> bool:
         """Place points before the host has looked at them, if that is possible."""
         return False
 
@@ -120,7 +121,7 @@ class Pipeline:
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
         raise NotImplementedError
 
-    def copies(self, arrays: dict[str, Any]) -> dict[str, Any]:
+    def copies(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
         """Return copies of arrays as they were when they followed."""
         raise NotImplementedError
 
@@ -137,7 +138,7 @@ class Pipeline:
         """Return the graph of an application to ``many`` densities, if there is one."""
         return None
 
-    def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+    def apply(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
         raise NotImplementedError
 

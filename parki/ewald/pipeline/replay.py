@@ -16,6 +16,7 @@ from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces.cupy import NotRecordedError
 from parki.settings import SETTINGS
+from parki.typing import AnyArray
 
 
 def why_not(space: ExecutionSpace, executor: str | None, targets: int, sources: int) -> str:
@@ -47,7 +48,10 @@ class Replay:
     """
 
     def __init__(
-        self, space: ExecutionSpace, work: Callable[[dict[str, Any]], None], arrays: dict[str, Any]
+        self,
+        space: ExecutionSpace,
+        work: Callable[[dict[str, Any]], None],
+        arrays: dict[str, AnyArray],
     ) -> None:
         xp, self.space, self.problem = space.array_module, space, ""
         try:
@@ -56,13 +60,13 @@ class Replay:
         except (MemoryError, NotRecordedError) as error:
             self.arrays, self.problem = {}, str(error) or "memory ran out"
 
-    def takes(self, arrays: dict[str, Any]) -> bool:
+    def takes(self, arrays: dict[str, AnyArray]) -> bool:
         """Return whether arrays are those that were recorded, in name and shape."""
         return not self.problem and {n: a.shape for n, a in arrays.items()} == {
             n: a.shape for n, a in self.arrays.items()
         }
 
-    def __call__(self, inputs: dict[str, Any], results: dict[str, Any]) -> None:
+    def __call__(self, inputs: dict[str, Any], results: dict[str, AnyArray]) -> None:
         """Launch with other arrays; overwrite results."""
         copy = self.space.adapter.copy
         for name, array in inputs.items():
@@ -96,8 +100,8 @@ class Applications:
         space: ExecutionSpace,
         run: Callable[..., None],
         lists: PairLists | None,
-        dens: Any,
-        results: dict[str, Any],
+        dens: AnyArray,
+        results: dict[str, AnyArray],
         watch: Watch,
     ) -> None:
         """Do ``run(dens, results, watch)``, or launch what was recorded of it."""
@@ -106,7 +110,7 @@ class Applications:
             self._seen.add((len(dens), lists is not None and lists.kept))
             return
 
-        def stages(arrays: dict[str, Any]) -> None:
+        def stages(arrays: dict[str, AnyArray]) -> None:
             run(arrays["dens"], {name: arrays[name] for name in results}, unwatched)
 
         key = len(dens), lists is not None and lists.kept

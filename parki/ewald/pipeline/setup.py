@@ -42,6 +42,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel
+from parki.typing import AnyArray
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Setup:
             return None
         return replace(self, solver_box=solver_box, mesh=self.mesh.within(solver_box))
 
-    def measured(self, values: Any) -> Any:
+    def measured(self, values: AnyArray) -> Any:
         """Return densities (..., rows, sources) whose rows' lengths are in the solver's unit."""
         lengths = self.task.sum.lengths
         if lengths is None:
@@ -189,7 +190,7 @@ class Setup:
             kernels.append(counting_kernel(space, np.dtype("f8") if task.mixed else dtype))
         return kernels
 
-    def gauge(self, trg: Any, src: Any, norms: Any, **how: Any) -> Constants:
+    def gauge(self, trg: AnyArray, src: AnyArray, norms: AnyArray, **how: Any) -> Constants:
         """Return the constants of the sum of points as given, with normals in solver units.
 
         ``how`` goes to `Constants`.

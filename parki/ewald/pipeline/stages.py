@@ -23,6 +23,7 @@ from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
+from parki.typing import AnyArray
 
 
 class FaxenCorrections(NamedTuple):
@@ -69,9 +70,9 @@ class FaxenCorrections(NamedTuple):
     def spread(
         self,
         p2g: P2G,
-        dens: Any,
+        dens: AnyArray,
         buffer: Any,
-        grid: Any,
+        grid: AnyArray,
         first: int,
         second: int,
         plane: PlaneModes | None = None,
@@ -91,7 +92,7 @@ class FaxenCorrections(NamedTuple):
         return sums, modes
 
     def gather(
-        self, g2p: G2P, field: Any, results: dict[str, Any], first: int, second: int
+        self, g2p: G2P, field: AnyArray, results: dict[str, AnyArray], first: int, second: int
     ) -> None:
         """Add the far field of the grids with the numbers given to the results, as `G2P.apply`."""
         g2p.apply(field, results, first)
@@ -138,7 +139,7 @@ class Stages:
         self,
         setup: Setup,
         memory: Memory,
-        arrays: dict[str, Any],
+        arrays: dict[str, AnyArray],
         wrapped: tuple[Any, Any],
         points: SurveyedCloud,
         old: Stages | None = None,
@@ -183,7 +184,13 @@ class Stages:
             far()
 
     def _place_far(
-        self, trg: Any, src: Any, norms: Any, tensors: Any, given: Any, old: Stages | None
+        self,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
+        tensors: AnyArray,
+        given: Any,
+        old: Stages | None,
     ) -> None:
         """Set up the far field of wrapped points, whose gauge takes them as they were given."""
         mesh, systems = self.setup.mesh, self.systems
@@ -206,7 +213,7 @@ class Stages:
         else:
             self.gauge = self.setup.gauge(*given, systems=systems)
 
-    def run(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
+    def run(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch = unwatched) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
         space, xp, real = self.p2p.sources.space, self.p2p.sources.xp, self.p2p.dtype
         flat, exact = results, dens
@@ -242,7 +249,7 @@ class Stages:
         if to_place is not None:
             to_place()
 
-    def near(self, dens: Any, lists: bool = True) -> Any:
+    def near(self, dens: AnyArray, lists: bool = True) -> Any:
         """Return the near field alone of a density (rows, sources): the rows of all results.
 
         ``lists`` says whether P2P may keep and take lists of pairs.
@@ -260,7 +267,7 @@ class Stages:
         task = self.setup.task
         return sum(result_rows(task.kernel, name) for name in task.want)
 
-    def _by_name(self, rows: Any) -> dict[str, Any]:
+    def _by_name(self, rows: AnyArray) -> dict[str, Any]:
         """Return the rows of each result, which follow each other."""
         task, by_name, start = self.setup.task, dict[str, Any](), 0
         for name in task.want:
@@ -273,7 +280,7 @@ class Stages:
         """The shape of the grid of noise."""
         return (self.fgc.inputs, *self.setup.mesh.stored)
 
-    def brownian_noise(self, arrays: dict[str, Any]) -> None:
+    def brownian_noise(self, arrays: dict[str, AnyArray]) -> None:
         """Overwrite "noise" (rows, targets) with noise whose covariance is the far field's matrix.
 
         "white" has normal numbers on the grid.
@@ -296,7 +303,7 @@ class Stages:
         return sources <= APART and bool(self.setup.task.space.adapter.capturing())
 
     def _far_field(
-        self, dens: Any, watch: Watch, own: Any = None, fields: list[Any] | None = None
+        self, dens: AnyArray, watch: Watch, own: Any = None, fields: list[Any] | None = None
     ) -> Any:
         """Return the field of densities whose grids there is memory for; add it to ``fields``.
 
@@ -310,7 +317,7 @@ class Stages:
             fields.append(field)
         return field
 
-    def spread(self, dens: Any, ordered: Any = None) -> tuple[Any, list[Any]]:
+    def spread(self, dens: AnyArray, ordered: Any = None) -> tuple[Any, list[Any]]:
         """Return densities (k, rows, sources) on the grid, side by side, and modes of planes.
 
         There are such modes, of each grid, where sources are in planes along a free axis.
@@ -325,12 +332,14 @@ class Stages:
             planes += modes
         return grid, planes
 
-    def convolve(self, grid: Any, planes: list[Any], many: int = 1) -> Any:
+    def convolve(self, grid: AnyArray, planes: list[Any], many: int = 1) -> Any:
         """Return the far field on the grid of as many densities, which `spread` has made."""
         fgc = self._grids[many][1] if many > 1 else self.fgc
         return fgc.apply(grid, self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None)
 
-    def gather(self, field: Any, exact: Any, results: dict[str, Any], place: int = 0) -> None:
+    def gather(
+        self, field: AnyArray, exact: Any, results: dict[str, AnyArray], place: int = 0
+    ) -> None:
         """Add the far field of one density to its results (rows, targets), and the gauge.
 
         ``place`` is the number of the density in the field. The gauge takes it as it was given,

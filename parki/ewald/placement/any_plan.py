@@ -40,7 +40,17 @@ from parki.html import table
 from parki.interchange import as_array, as_given, finish_reading
 from parki.runtime.forks import Uncopied
 from parki.settings import read_once
-from parki.typing import AnyKernel, Array, ArrayT, Box, DerivedBy, InputName, ResultName, Wanted
+from parki.typing import (
+    AnyArray,
+    AnyKernel,
+    Array,
+    ArrayT,
+    Box,
+    DerivedBy,
+    InputName,
+    ResultName,
+    Wanted,
+)
 
 
 class AnyPlan(Uncopied, Generic[Wanted]):
@@ -61,16 +71,16 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         self,
         ranks: Ranks,
         kernel: Any,
-        trg: Any,
-        src: Any,
-        norms: Any,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
         options: EwaldOptions,
         *,
         want: Any = "u",
         systems: Any = None,
         exclude: Any = None,
         boxes: Any = None,
-        dens: Any = None,
+        dens: AnyArray = None,
     ) -> None:
         with ranks.collective("points"), read_once():
             rows = None if boxes is None else rows_of_boxes(boxes)
@@ -102,7 +112,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """The sums of the plan at its present points."""
         return self._combination.terms
 
-    def _again(self, kernel: Any, trg: Any, src: Any, norms: Any, options: Any, **how: Any) -> Any:
+    def _again(
+        self, kernel: Any, trg: AnyArray, src: AnyArray, norms: AnyArray, options: Any, **how: Any
+    ) -> Any:
         """Return another plan on the same device, or on the same ranks."""
         return AnyPlan(self._placement.ranks, kernel, trg, src, norms, options, **how)
 
@@ -266,7 +278,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             attached=self.attached,
         )
 
-    def place(self, trg: Any, src: Any, norms: Any, attached: Any, box: Any = None) -> None:
+    def place(
+        self, trg: AnyArray, src: AnyArray, norms: AnyArray, attached: Any, box: Any = None
+    ) -> None:
         """Do what `update_points` does, and replace what is `attached` along with the points."""
         self._placement.update(trg, src, norms, box=box, attached=attached)
 
@@ -286,7 +300,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def __call__(
         self: AnyPlan[tuple[ResultName, ...]], dens: ArrayT, out: Sequence[ArrayT] | None = None
     ) -> tuple[ArrayT, ...]: ...
-    def __call__(self, dens: Any, out: Any = None) -> Any:
+    def __call__(self, dens: AnyArray, out: AnyArray = None) -> Any:
         """Return the wanted results of a density.
 
         On a device the second call keeps lists of the pairs in reach, some five bytes for each, if
@@ -315,7 +329,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         with self._placement.access(), self._placement.collective("plan(dens)"):
             return self._apply(dens, out, unwatched)
 
-    def product(self, values: Any) -> Any:
+    def product(self, values: AnyArray) -> Any:
         """Return the results of a density (rows, N), which is not checked.
 
         Iterations take it, as their vectors are made of products; they wait for no device.
@@ -324,7 +338,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             values = self.space.array_module.ascontiguousarray(values)
             return self._combination.apply(values, None, unwatched)
 
-    def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
+    def _apply(self, dens: AnyArray, out: AnyArray, watch: Watch) -> Any:
         """Return the wanted results of a density.
 
         The host waits for what a device has counted after all is launched, so that the device does
@@ -337,7 +351,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             check_values("dens", values, self._combination.density_shape, self.task.mixed)
         return as_given(results, dens) if out is None else results
 
-    def _density(self, dens: Any, pending: bool = False) -> Any:
+    def _density(self, dens: AnyArray, pending: bool = False) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
         Refuse an impossible one. ``pending`` says that a device may count impossible values.
@@ -367,7 +381,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def adjoint(self: AnyPlan[ResultName], values: ArrayT) -> ArrayT: ...
     @overload
     def adjoint(self: AnyPlan[tuple[ResultName, ...]], values: Sequence[ArrayT]) -> ArrayT: ...
-    def adjoint(self, values: Any) -> Any:
+    def adjoint(self, values: AnyArray) -> Any:
         """Return the transposed sum: of values at the targets, what they make at the sources.
 
         ``<values, plan(dens)> = <plan.adjoint(values), dens>`` for every density, up to rounding.
@@ -417,7 +431,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         values: Sequence[ArrayT],
         wrt: tuple[DerivedBy, ...] = ("dens",),
     ) -> dict[str, ArrayT]: ...
-    def vjp(self, dens: Any, values: Any, wrt: tuple[DerivedBy, ...] = ("dens",)) -> dict[str, Any]:
+    def vjp(
+        self, dens: AnyArray, values: AnyArray, wrt: tuple[DerivedBy, ...] = ("dens",)
+    ) -> dict[str, Any]:
         """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
         with self.exclusive(), self._placement.collective(f"vjp by {wrt}"):
             return pulled(*self._inputs(dens), values=values, wrt=wrt, **self._how)
@@ -432,12 +448,12 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         dens: Array | None,
         tangents: dict[InputName, ArrayT],
     ) -> tuple[ArrayT, ...]: ...
-    def jvp(self, dens: Any, tangents: Any) -> Any:
+    def jvp(self, dens: AnyArray, tangents: AnyArray) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
         with self.exclusive(), self._placement.collective(f"jvp by {[*tangents]}"):
             return pushed(*self._inputs(dens), tangents=tangents, **self._how)
 
-    def _inputs(self, dens: Any) -> tuple[Any, ...]:
+    def _inputs(self, dens: AnyArray) -> tuple[Any, ...]:
         """Return the first arguments of derivatives."""
         cloud = self.points
         return self._request.kernel, cloud.trg, cloud.src, dens, cloud.norms, self.options
@@ -478,7 +494,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def check(self: AnyPlan[ResultName], dens: Array, targets: int = 32) -> Check: ...
     @overload
     def check(self: AnyPlan[tuple[ResultName, ...]], dens: Array, targets: int = 32) -> Checks: ...
-    def check(self, dens: Any, targets: int = 32) -> Check | Checks:
+    def check(self, dens: AnyArray, targets: int = 32) -> Check | Checks:
         """Measure the error of the sum of a density, at a few targets chosen at random.
 
         Over ranks these are some of all ranks' targets, and all ranks get the same answer.
@@ -553,7 +569,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         ends = np.cumsum([0, *(math.prod(shape[:-1]) for shape in shapes)]).tolist()
         rows = [slice(*both) for both in pairwise(ends)]
 
-        def joined(dens: Any) -> Any:
+        def joined(dens: AnyArray) -> Any:
             results: Any = self(dens)
             many: Any = dens.shape[: dens.ndim - len(density)]
             joint = np.empty_like(results[0], shape=(*many, ends[-1], count))
@@ -561,7 +577,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
                 joint[..., place, :] = result.reshape(joint[..., place, :].shape)
             return joint
 
-        def back(values: Any) -> Any:
+        def back(values: AnyArray) -> Any:
             parts = zip(rows, shapes, strict=True)
             many = values.shape[:-2]
             return adjoint([values[..., place, :].reshape(*many, *shape) for place, shape in parts])

@@ -26,6 +26,7 @@ from parki.ewald.points import check_outputs
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums.composite import Composite, by_density
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 
 class LinearCombination:
@@ -79,7 +80,7 @@ class LinearCombination:
         return {n: (*several, *shape, count) for n, shape in self.request.results.items()}
 
     # ------------------------------------------------------------------ apply
-    def apply(self, values: Any, out: Any, watch: Watch) -> Any:
+    def apply(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
         """Return the wanted results of a density that was checked, or of several."""
         commit_pending = self.placement.commit_pending
         if self.plain:
@@ -102,7 +103,7 @@ class LinearCombination:
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
 
-    def _sum(self, values: Any, totals: dict[str, Any], watch: Watch) -> None:
+    def _sum(self, values: AnyArray, totals: dict[str, Any], watch: Watch) -> None:
         results, places, dens = [], list[Places](), None
         for term, again in zip(self.terms, self._again, strict=True):
             dens = dens if again else term.densities(values)
@@ -117,7 +118,7 @@ class LinearCombination:
         for term, rows, where in zip(self.terms, results, places, strict=True):
             term.add_results(rows, totals, where)
 
-    def _recorded(self, values: Any, totals: dict[str, Any]) -> bool:
+    def _recorded(self, values: AnyArray, totals: dict[str, Any]) -> bool:
         """Sum near a wall by one graph, if a device has one of each term.
 
         Points are copied as densities are, so that it may be another cloud.
@@ -130,7 +131,7 @@ class LinearCombination:
         if None in graphs or any(term.columns is not WHOLE for term in terms):
             return False
 
-        def work(arrays: dict[str, Any]) -> None:
+        def work(arrays: dict[str, AnyArray]) -> None:
             results: list[Any] = [None] * len(terms)
             own: Any = {name: arrays[name] for name in ("points", "norms") if name in arrays}
             places = [
@@ -175,7 +176,7 @@ class LinearCombination:
         return dens
 
     # ------------------------------------------------------------------ errors
-    def bounds(self, values: Any) -> tuple[Any, ...]:
+    def bounds(self, values: AnyArray) -> tuple[Any, ...]:
         """Return the bound of each result's error, for a density that was checked.
 
         A number, of k densities an array (k,), and of systems (S,) or (k, S).
@@ -196,7 +197,7 @@ class LinearCombination:
             return tuple(per_result)
         return tuple(each[0] if systems else float(each[0]) for each in per_result)
 
-    def exact(self, sample: Sample, values: Any) -> dict[str, Any]:
+    def exact(self, sample: Sample, values: AnyArray) -> dict[str, Any]:
         """Return results (rows, N) at sampled targets by other parameters, of one density."""
         rows = {name: math.prod(shape) for name, shape in self.request.results.items()}
         count = sample.chosen.size
@@ -256,7 +257,9 @@ class TransposedCombination:
         each = zip(parts, rows.items(), strict=True)
         return reduce(add, [self._of_part(part, *own, make) for part, own in each])
 
-    def _of_part(self, part: Composite, name: str, values: Any, make: Callable[..., Any]) -> Any:
+    def _of_part(
+        self, part: Composite, name: str, values: AnyArray, make: Callable[..., Any]
+    ) -> Any:
         """Return densities (k, rows, N) of values of one result."""
         count = values.shape[-1]
         given = values.reshape(len(values), *part.result, count)

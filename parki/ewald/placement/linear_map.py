@@ -12,6 +12,7 @@ from parki.ewald.derivatives.linear_operator import Shape
 from parki.ewald.derivatives.overflow import passed_on
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.interchange import as_array, as_given
+from parki.typing import AnyArray
 
 
 class LinearMap:
@@ -41,7 +42,7 @@ class LinearMap:
     def __hash__(self) -> int:
         return hash((id(self.plan), id(self.points)))
 
-    def __call__(self, values: Any, transposed: bool, of_change: bool = False) -> Any:
+    def __call__(self, values: AnyArray, transposed: bool, of_change: bool = False) -> Any:
         """Return the sum of a density; with ``transposed``, the adjoint applied to values.
 
         Changes of these, ``of_change``, may be NaN or infinite, and so are the results then.

@@ -29,6 +29,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, SharedAddend, joined, together
 from parki.interchange import finish_reading
 from parki.runtime import ExecutionSpace
+from parki.typing import AnyArray
 
 
 class State(NamedTuple):
@@ -114,7 +115,7 @@ class Placement:
         self.state = self.state._replace(attached=attached)
 
     # ------------------------------------------------------------------ sums
-    def add(self, request: SumRequest, cloud: Cloud | None = None, dens: Any = None) -> slice:
+    def add(self, request: SumRequest, cloud: Cloud | None = None, dens: AnyArray = None) -> slice:
         """Place the sums of what is asked at the points, and return which terms they are.
 
         The first ones bring the ``cloud``, of `checked`. A density of one sum, if it is given, is
@@ -170,9 +171,9 @@ class Placement:
     def checked(
         self,
         request: SumRequest,
-        trg: Any,
-        src: Any,
-        norms: Any,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
         options: EwaldOptions,
         *,
         systems: Any,
@@ -201,9 +202,9 @@ class Placement:
     def _in_boxes(
         self,
         request: SumRequest,
-        trg: Any,
-        src: Any,
-        norms: Any,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
         options: EwaldOptions,
         systems: Any,
         exclude: Any,
@@ -276,9 +277,9 @@ class Placement:
     # ------------------------------------------------------------------ other points
     def update(
         self,
-        trg: Any,
-        src: Any,
-        norms: Any = None,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray = None,
         *,
         systems: Any = None,
         exclude: Any = None,

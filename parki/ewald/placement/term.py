@@ -19,6 +19,7 @@ from parki.ewald.pipeline.protocol import Watch
 from parki.ewald.sums.composite import SharedAddend
 from parki.ewald.sums.maps import Arrays, factors, weights
 from parki.ewald.task import Task
+from parki.typing import AnyArray
 
 
 class Places(NamedTuple):
@@ -98,7 +99,7 @@ class PlacedTerm:
             return False
         return one.made_by == same.made_by
 
-    def densities(self, values: Any, cloud: Arrays | None = None) -> Any:
+    def densities(self, values: AnyArray, cloud: Arrays | None = None) -> Any:
         """Return the densities (k, rows, N) of the sum, for densities of the plan.
 
         ``cloud`` takes the place of what its maps find.
@@ -109,7 +110,7 @@ class PlacedTerm:
             v = self.shared.densities(v, cloud or cast(Places, self.places).of_sources)
         return self.sum.task.xp.ascontiguousarray(v)
 
-    def summed(self, dens: Any, watch: Watch) -> Arrays:
+    def summed(self, dens: AnyArray, watch: Watch) -> Arrays:
         """Return the results (k, rows, N) of the sum, by name, for densities of the sum."""
         many, count = len(dens), cast(Places, self.places).of_targets["points"].shape[1]
         rows = {
@@ -119,7 +120,7 @@ class PlacedTerm:
         self.sum.overwrite(rows, dens, watch)
         return rows
 
-    def shaped(self, dens: Any) -> Any:
+    def shaped(self, dens: AnyArray) -> Any:
         """Return densities (k, rows, N) of the sum in the shape that calls take."""
         return dens.reshape(len(dens), *self.task.sum.density_shape(dens.shape[-1]))
 
@@ -169,7 +170,7 @@ class PlacedTerm:
         """Return the sum, its points and its parameters as text of a few lines."""
         return describe(self.task, self.sum.given, self.sum.pipeline) + self.sum.pipeline.describe()
 
-    def bounds(self, values: Any) -> Iterator[tuple[str, Any]]:
+    def bounds(self, values: AnyArray) -> Iterator[tuple[str, Any]]:
         """Yield bounds (k,), or (k, systems), of the errors that densities (k, rows, N) have."""
         ranks, task = self.sum.pipeline.ranks, self.task
         each = promise(task, self.sum.given, ranks, self.densities(values))

@@ -16,13 +16,13 @@ from parki.ewald.options.expert import refuse_unknown
 from parki.ewald.points.values import check_finite, extremes
 from parki.ewald.sums.record import Interaction
 from parki.interchange import as_array, rounded, told_apart
-from parki.typing import OptionKeywords
+from parki.typing import AnyArray, OptionKeywords
 
 OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 
 
 def take_options(
-    norms: Any,
+    norms: AnyArray,
     options: EwaldOptions | None,
     keywords: OptionKeywords,
     make: Callable[..., Any] = EwaldOptions,
@@ -81,7 +81,7 @@ def check_options(options: Any) -> EwaldOptions:
     return options.of_call()
 
 
-def check_normals(kind: Interaction, norms: Any) -> None:
+def check_normals(kind: Interaction, norms: AnyArray) -> None:
     """Refuse normals of a sum without normals or marks, and a double layer without them."""
     if kind.normals and norms is None:
         raise ParkiTypeError(f"norms is missing; {kind.name} needs normals of shape (3, Ns)")
@@ -92,7 +92,7 @@ def check_normals(kind: Interaction, norms: Any) -> None:
         )
 
 
-def check_dtypes(arrays: dict[str, Any]) -> Any:
+def check_dtypes(arrays: dict[str, AnyArray]) -> Any:
     """Return the common dtype of the arrays, float32 or float64.
 
     Raises
@@ -129,7 +129,7 @@ def as_points(name: str, given: Any) -> Any:
     return points
 
 
-def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
+def check_points(name: str, points: AnyArray, options: EwaldOptions) -> Any:
     """Refuse points of a wrong shape, not finite, or outside the box along a free axis.
 
     Returns
@@ -142,14 +142,14 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     return check_extent(name, points, extremes(options.along(points))[0], options)
 
 
-def check_shape(name: str, points: Any) -> None:
+def check_shape(name: str, points: AnyArray) -> None:
     """Refuse what is not (3, N)."""
     if points.ndim != 2 or points.shape[0] != 3:
         hint = f"; transpose it ({name}.T)" if points.ndim == 2 and points.shape[1] == 3 else ""
         raise ParkiValueError(f"{name} has shape {tuple(points.shape)}; expected (3, N){hint}")
 
 
-def check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) -> Any:
+def check_extent(name: str, points: AnyArray, extent: Any, options: EwaldOptions) -> Any:
     """Return the `extremes` of points; refuse them if not finite, or outside of the box."""
     check_finite(name, points, extent)
     if not len(extent):

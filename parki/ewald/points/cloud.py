@@ -29,6 +29,7 @@ from parki.interchange import as_array, check_space
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.forks import cached_property
+from parki.typing import AnyArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,7 +134,7 @@ class Cloud:
             copies["src"] = copies["trg"]
         return replace(self, arrays=copies, borrowed=False)
 
-    def _copied(self, array: Any) -> Any:
+    def _copied(self, array: AnyArray) -> Any:
         copied = self.xp.empty(array.shape, dtype=array.dtype)
         self.space.adapter.copy(copied, array)
         return copied
@@ -146,9 +147,9 @@ class Cloud:
 
 def take_cloud(
     kernel: Any,
-    trg: Any,
-    src: Any,
-    norms: Any,
+    trg: AnyArray,
+    src: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions | None,
     *,
     systems: Any = None,
@@ -219,7 +220,7 @@ def take_cloud(
     )
 
 
-def _radii(kernel: str, radii: Any, arrays: dict[str, Any], space: ExecutionSpace) -> Any:
+def _radii(kernel: str, radii: AnyArray, arrays: dict[str, AnyArray], space: ExecutionSpace) -> Any:
     """Return the radii (1, N) of targets and sources by name, in the memory of the points."""
     both = radii if isinstance(radii, tuple) else (radii, radii)
     points = {f"{name}_radii": arrays[name] for name in ("trg", "src")}
@@ -235,7 +236,7 @@ def _radii(kernel: str, radii: Any, arrays: dict[str, Any], space: ExecutionSpac
     return {n: xp.asarray(as_array(n, each), dtype=dtype).reshape(1, -1) for n, each in named}
 
 
-def radii_of(arrays: dict[str, Any]) -> tuple[Any, Any] | None:
+def radii_of(arrays: dict[str, AnyArray]) -> tuple[Any, Any] | None:
     """Return the marks (N,) of targets and of sources among arrays of points, if they have any."""
     return (arrays["trg_radii"][0], arrays["src_radii"][0]) if "src_radii" in arrays else None
 

@@ -20,6 +20,7 @@ from parki.ewald.options import MOST_SLENDER, EwaldOptions
 from parki.ewald.points.cloud import Survey, SurveyedCloud
 from parki.ewald.task import Task
 from parki.interchange import rounded, to_host
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 # Thickness, over the longest edge, of the box in a direction in which points do not extend.
@@ -114,7 +115,7 @@ SINGLE = np.dtype(np.float32)
 
 
 def warn_of_images(
-    task: Task, survey: Survey, arrays: dict[str, Any], total: Callable[[float], float]
+    task: Task, survey: Survey, arrays: dict[str, AnyArray], total: Callable[[float], float]
 ) -> None:
     """Warn where images matter for every density.
 
@@ -175,7 +176,7 @@ def may_warn(task: Task, same: bool) -> bool:
 
 
 def look_for_flux(
-    task: Task, points: SurveyedCloud, dens: Any, total: Callable[[float], float]
+    task: Task, points: SurveyedCloud, dens: AnyArray, total: Callable[[float], float]
 ) -> bool:
     """Warn if the mean without flux depends on images, as the sum of q.n is not zero.
 

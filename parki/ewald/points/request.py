@@ -28,6 +28,7 @@ from parki.ewald.sums.results import of_one, of_result
 from parki.ewald.sums.walls import near_wall
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
+from parki.typing import AnyArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +96,9 @@ class SumRequest:
 
     def cloud(
         self,
-        trg: Any,
-        src: Any,
-        norms: Any,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
         options: EwaldOptions,
         *,
         systems: Any = None,
@@ -146,7 +147,7 @@ class SumRequest:
             check_maps(part, cloud.trg, {"points": cloud.src, "norms": cloud.norms})
 
 
-def check_maps(composite: Composite, trg: Any, cloud: Arrays) -> None:
+def check_maps(composite: Composite, trg: AnyArray, cloud: Arrays) -> None:
     """Refuse maps that do not make finite rows, of the right number, for each point.
 
     Maps of densities and of results are linear: what they make of ones says what they make of all.
@@ -187,7 +188,7 @@ def check_maps(composite: Composite, trg: Any, cloud: Arrays) -> None:
                         check_made(f"a result of {each.kernel}", each.results, made, shape)
 
 
-def itself(values: Any, _: Arrays) -> Any:
+def itself(values: AnyArray, _: Arrays) -> Any:
     """Return values, as None does in the place of a map."""
     return values
 

@@ -16,6 +16,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import SUMS, stress
 from parki.interchange import as_array, check_space, real_name, to_host
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
+from parki.typing import AnyArray
 
 RESULTS = ("u", "p", "grad_u", "stress")
 TENSOR = "grad_tensor"  # a result of tensor targets
@@ -29,7 +30,7 @@ MOST_SINGLE = 1e9  # largest density or normal in mixed precision, in the user's
 
 def check_density(
     name: str,
-    values: Any,
+    values: AnyArray,
     shape: tuple[int, ...],
     *,
     several: bool = False,
@@ -46,7 +47,7 @@ def check_density(
     return values
 
 
-def check_values(name: str, values: Any, shape: tuple[int, ...], single: bool = False) -> None:
+def check_values(name: str, values: AnyArray, shape: tuple[int, ...], single: bool = False) -> None:
     """Refuse NaN and infinity in density or normals, as `as_rows` returns them."""
     if not values.size:
         return
@@ -68,7 +69,7 @@ def check_single(name: str, ends: NDArray[np.float64]) -> None:
 
 
 def as_rows(
-    name: str, values: Any, shape: tuple[int, ...], several: bool = False, of: str = "sources"
+    name: str, values: AnyArray, shape: tuple[int, ...], several: bool = False, of: str = "sources"
 ) -> Any:
     """Return density or normals as (rows, N) or (k, rows, N); refuse other shapes."""
     rows, count = math.prod(shape[:-1]), shape[-1]
@@ -146,10 +147,10 @@ def result_rows(kernel: str, name: str) -> int:
 
 
 def check_outputs(
-    out: Any,
+    out: AnyArray,
     want: str | tuple[str, ...],
     shapes: dict[str, tuple[int, ...]],
-    values: Any,
+    values: AnyArray,
     space: ExecutionSpace,
 ) -> dict[str, Any]:
     """Return the arrays to write results to, by name: new ones where ``out`` is None.
@@ -190,9 +191,9 @@ def check_outputs(
 
 def check_output(
     label: str,
-    out: Any,
+    out: AnyArray,
     shape: tuple[int, ...],
-    values: Any,
+    values: AnyArray,
     space: ExecutionSpace,
     given: str = "dens",
 ) -> None:
@@ -226,7 +227,7 @@ def like_points(name: str, given: Any, space: ExecutionSpace, dtype: Any) -> Any
 
 def check_fields(
     name: str,
-    fields: Any,
+    fields: AnyArray,
     want: str | tuple[str, ...],
     shapes: dict[str, tuple[int, ...]],
     space: ExecutionSpace,
@@ -311,19 +312,19 @@ def _extremes_kernel(space: ExecutionSpace, dtype: Any) -> Kernel:
     return load("extremes", "extremes", space, executor="embedded", REAL=real_name(dtype))
 
 
-def check_finite(name: str, values: Any, ends: NDArray[np.float64]) -> None:
+def check_finite(name: str, values: AnyArray, ends: NDArray[np.float64]) -> None:
     """Refuse values whose `extremes` are not finite."""
     if not np.isfinite(ends).all():
         raise ParkiValueError(f"{name} contains NaN or infinity; {_first_bad(values)}")
 
 
-def _first_bad(values: Any) -> str:
+def _first_bad(values: AnyArray) -> str:
     xp = _module(values)
     index = np.unravel_index(int(xp.argmin(xp.isfinite(values))), values.shape)
     return f"the first is at index {tuple(int(i) for i in index)}"
 
 
-def _module(values: Any) -> Any:
+def _module(values: AnyArray) -> Any:
     if isinstance(values, np.ndarray):
         return np
     import cupy

@@ -20,6 +20,7 @@ from scipy.special import i0e
 
 from parki.ewald.split.hasimoto import horner_order
 from parki.runtime.forks import cached_property
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 _NEAREST = (0, -1, 1, -2, 2)  # images of a mode that are computed one by one
@@ -144,7 +145,7 @@ def _piecewise(points: int, beta: float, degree: int) -> tuple[Array, ...]:
     half_width = points / 2
     scale = 1 / _bessel_series(np.array([beta], dtype=np.longdouble) ** 2 / 4)[0][0]
 
-    def sample(r: Any) -> tuple[Any, ...]:
+    def sample(r: AnyArray) -> tuple[Any, ...]:
         x = r / half_width
         value, slope, curvature = _bessel_series(beta**2 * (1 - x) * (1 + x) / 4)
         inner = -(beta**2) * x / (2 * half_width)  # the derivative of the series' argument
@@ -177,7 +178,7 @@ def fit(
     return tuple(horner_order(norm * (basis.T @ f), degree) for f in (value, *kept))
 
 
-def _bessel_series(y: Any) -> tuple[Any, Any, Any]:
+def _bessel_series(y: AnyArray) -> tuple[Any, Any, Any]:
     """``I0(z)`` and two derivatives by ``y = z^2 / 4 >= 0``, in the precision of ``y``."""
     value, slope, curvature = (np.zeros_like(y) for _ in range(3))
     term, k = np.ones_like(y), 0

@@ -20,6 +20,7 @@ from parki.ewald.split.prolate import legendre_series
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.window import KaiserBessel, default_degree, fit
 from parki.interchange import positive, shown, whole
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 ORDERS = range(2, 11)  # orders of B-splines
@@ -118,7 +119,7 @@ class ProlateWindow:
         terms, _ = legendre_series(self.c)
         scale, half = 1 / legendre.legval(0.0, terms), self.points / 2
 
-        def sample(r: Any) -> tuple[Any, Any]:
+        def sample(r: AnyArray) -> tuple[Any, Any]:
             x = (r / half).astype(np.float64)
             slope = legendre.legval(x, legendre.legder(terms))
             return scale * legendre.legval(x, terms), scale / half * slope
@@ -229,7 +230,7 @@ def _within(name: str, value: Any, meaning: str, numbers: range) -> int:
     return result
 
 
-def _points(points: Any) -> int:
+def _points(points: AnyArray) -> int:
     return _within("points", points, "the grid points of a window", POINTS)
 
 

@@ -27,6 +27,7 @@ from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
 from parki.interchange import number
+from parki.typing import AnyArray
 
 
 def _symbol(alpha: float) -> tuple[float, Symbol]:
@@ -99,7 +100,7 @@ def _times(factor: float, results: Arrays, cloud: Arrays) -> Any:
     return factor * results["u"]
 
 
-def _strengths(dens: Any, cloud: Arrays) -> Any:
+def _strengths(dens: AnyArray, cloud: Arrays) -> Any:
     """Return the strengths q.n of sources and sinks."""
     return (dens * cloud["norms"]).sum(axis=0, keepdims=True)
 

@@ -152,7 +152,7 @@ class SharedAddend(NamedTuple):
         sources = self.addends[0].sources
         return sources.maps if isinstance(sources, Beside) else (sources,)
 
-    def arranged(self, systems: Any, labels: Any) -> tuple[Any, Any, Arrays]:
+    def arranged(self, systems: Any, labels: AnyArray) -> tuple[Any, Any, Arrays]:
         """Return the systems and the labels of the sum, and the order of its sources, if any.
 
         Sources that maps move are images, which have no labels. Images in the same sum as their

@@ -41,6 +41,7 @@ from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.spheres import FIRST, PSI, ROTATION, SLOPES_OF_TURNS, TURNS, check_radius
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.tables import FLOW, Table, Tables
+from parki.typing import AnyArray
 
 
 class Kind(NamedTuple):
@@ -60,12 +61,12 @@ def velocity_and_gradient(found: Arrays, at: Arrays) -> Any:
     return np.concatenate([found["u"], found["grad_u"]])
 
 
-def forces_alone(values: Any, at: Arrays) -> Any:
+def forces_alone(values: AnyArray, at: Arrays) -> Any:
     """Return the density of forces without couplets."""
     return np.concatenate([values, np.zeros_like(values, shape=(9, values.shape[1]))])
 
 
-def couplets_alone(values: Any, at: Arrays) -> Any:
+def couplets_alone(values: AnyArray, at: Arrays) -> Any:
     """Return the density of couplets without forces."""
     return np.concatenate([np.zeros_like(values, shape=(3, values.shape[1])), values])
 

@@ -36,6 +36,7 @@ from parki.ewald.sums.sources import Source, fit
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.tables import RadialTables, Tables
 from parki.runtime.forks import cached_property
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 TERMS_OF = ("u", "p", "grad_u", "grad_tensor")
@@ -363,7 +364,7 @@ class Interaction:
         """Return the shape of "u"."""
         return (targets,) if self.results == 1 else (3, targets)
 
-    def parts(self, rows: Any) -> Iterator[tuple[Source, Any]]:
+    def parts(self, rows: AnyArray) -> Iterator[tuple[Source, Any]]:
         """Yield each source with its rows of a density."""
         start = 0
         for source in self.sources:

@@ -32,6 +32,7 @@ from parki.ewald.sums.maps import (
     velocity,
     weights,
 )
+from parki.typing import AnyArray
 
 Tensors = Callable[[Arrays], Any]
 Addends = tuple[Addend, ...]
@@ -53,7 +54,7 @@ def bilinear(results: Map, sizes: tuple[tuple[str, int], ...], normals: bool) ->
     ]
 
 
-def by_sources(matrices: list[Weights], dens: Any, norms: Any) -> Arrays:
+def by_sources(matrices: list[Weights], dens: AnyArray, norms: AnyArray) -> Arrays:
     """Return the factors (rows, N) of the transposed results in the part of each source."""
     first, *slopes = (transposed(each, dens) for each in matrices)
     for k, each in enumerate(slopes):
@@ -168,7 +169,7 @@ def lacking(kernel: str, result: str, name: str) -> ParkiValueError:
     )
 
 
-def products(dens: Any, cloud: Arrays) -> Any:
+def products(dens: AnyArray, cloud: Arrays) -> Any:
     """Return the dipoles that sources are which change: their densities along their changes."""
     return (dens[:, None] * cloud["src"]).reshape(3 * len(dens), dens.shape[1])
 
@@ -206,14 +207,14 @@ def _against(axis: int, cloud: Arrays) -> Any:
     return rows
 
 
-def _of_layers(dens: Any, cloud: Arrays) -> Any:
+def _of_layers(dens: AnyArray, cloud: Arrays) -> Any:
     """Return a density of the last part alone."""
     rows = dens.copy()
     rows[:-3] = 0
     return rows
 
 
-def _changed_normals(norms: Any, cloud: Arrays) -> Any:
+def _changed_normals(norms: AnyArray, cloud: Arrays) -> Any:
     return cloud["norms"]
 
 
@@ -223,7 +224,7 @@ def _slopes(results: Arrays) -> Any:
     return results["grad_u"].reshape(rows // 3, 3, count)
 
 
-def _on(axis: int, values: Any) -> Any:
+def _on(axis: int, values: AnyArray) -> Any:
     """Return values (rows, N) as vectors along an axis, (3 rows, N)."""
     rows = np.zeros_like(values, shape=(len(values), 3, values.shape[1]))
     rows[:, axis] = values

@@ -15,6 +15,7 @@ from parki.ewald.sums.record import Interaction, ProlateError, error_terms_of
 from parki.ewald.sums.sources import TORQUE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
+from parki.typing import AnyArray
 
 _PI = math.pi
 TERMS = error_terms_of(
@@ -29,7 +30,7 @@ TERMS = error_terms_of(
 )
 
 
-def _dipoles(torques: Any, _: Arrays) -> Any:
+def _dipoles(torques: AnyArray, _: Arrays) -> Any:
     """Return the dipoles ``D_ik = sum_j eps_ijk t_j / 2`` of torques."""
     rows = np.zeros_like(torques, shape=(9, torques.shape[1]))
     for j in range(3):

@@ -6,13 +6,12 @@ No stage knows of it: a plan sums its parts, and puts them together at the end.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from parki.ewald.sums.composite import Addend, wanted
 from parki.ewald.sums.maps import Arrays, fixed, transposed, weights
-from parki.typing import AnyArray
+from parki.typing import AnyArray, ArrayModule
 
 
 @fixed
@@ -41,7 +40,7 @@ def parts(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*summed, *(wanted(made) if made else ())]))
 
 
-def split(results: Arrays, summed: tuple[str, ...], xp: Any) -> Arrays:
+def split(results: Arrays, summed: tuple[str, ...], xp: ArrayModule) -> Arrays:
     """Return where to sum, (k, rows, N): the results, and for parts their memory, or more."""
     parts = {name: results[name] for name in summed if name in results}
     for name in MADE.keys() & results.keys():
