@@ -15,28 +15,29 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.meaning import is_tensor, refuse_meaning, variable
 from parki.runtime import ExecutionSpace, forks, get_execution_space
 from parki.runtime.spaces import refuse_capture
-from parki.typing import AnyArray
+from parki.typing import AnyArray, DType
 
 REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
-def real_name(dtype: Any) -> str:
+def real_name(dtype: DTypeLike) -> str:
     """Return the kernels' name of a NumPy dtype, ``"float"`` or ``"double"``."""
     return REAL_NAMES[np.dtype(dtype)]
 
 
-def vector_row(points: int, dtype: Any) -> int:
+def vector_row(points: int, dtype: DTypeLike) -> int:
     """Return ``points`` rounded up to whole 32-byte vectors: the row length of window tables."""
     lanes: int = 32 // np.dtype(dtype).itemsize
     return -(-points // lanes) * lanes
 
 
-def rounded(length: float, dtype: Any) -> float:
+def rounded(length: float, dtype: DType) -> float:
     """Return a length rounded to a dtype, infinite if that does not hold it."""
     with np.errstate(over="ignore"):
         return float(dtype.type(length))

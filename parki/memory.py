@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.errors import ParkiMemoryError
 from parki.runtime.spaces import LITTLE, ExecutionSpace, free_memory
@@ -40,7 +41,7 @@ class Buffer(NamedTuple):
 Buffers = dict[str, Buffer]
 
 
-def declare(dtype: Any, **shapes: tuple[int, ...]) -> Buffers:
+def declare(dtype: DTypeLike, **shapes: tuple[int, ...]) -> Buffers:
     """Return arrays of one dtype, by name."""
     return {name: Buffer(shape, dtype) for name, shape in shapes.items()}
 

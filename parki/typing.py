@@ -33,12 +33,14 @@ __all__ = [
     "Array",
     "ArrayModule",
     "ArrayT",
+    "DType",
     "DerivedBy",
     "InputName",
     "KernelName",
     "KernelWithParameters",
     "OptionKeywords",
     "ResultName",
+    "Seed",
     "SpaceName",
     "SumKeywords",
     "Wanted",
@@ -90,6 +92,10 @@ ArrayT = TypeVar("ArrayT", bound=Array)
 AnyArray: TypeAlias = Any
 # NumPy, or a module with its functions for arrays of a device.
 ArrayModule: TypeAlias = Any
+# Types of the values that are summed.
+DType: TypeAlias = np.dtype[np.float32] | np.dtype[np.float64]
+# What ``default_rng`` of NumPy or CuPy takes: a generator that it made, or a seed.
+Seed: TypeAlias = "np.random.Generator | np.random.BitGenerator | int | Sequence[int] | None"
 
 
 # Numbers of points: of points that are targets and sources at once, or for targets and for sources.

@@ -40,7 +40,7 @@ class Route:
         self.arriving = int(self.arrivals.sum())
 
     @classmethod
-    def by_owner(cls, transport: Transport, owners: Any) -> Route:
+    def by_owner(cls, transport: Transport, owners: AnyArray) -> Route:
         """Return the route of points to their owners, an array of ranks."""
         xp = transport.xp
         # A stable sort keeps the order within a rank; NumPy sorts short integers by radix.

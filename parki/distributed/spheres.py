@@ -8,6 +8,7 @@ from parki.distributed.slab import Slab
 from parki.distributed.team import Team
 from parki.errors import ParkiValueError
 from parki.suspensions import noise, spheres
+from parki.typing import Seed
 
 
 class Spheres(spheres.Spheres):
@@ -28,7 +29,7 @@ class Spheres(spheres.Spheres):
         self._ranks = Team(comm, Slab)
         super().__init__(*given, **keywords)
 
-    def _white(self, rng: Any) -> noise.White:
+    def _white(self, rng: Seed) -> noise.White:
         """Return a maker of normal numbers; refuse one generator on several ranks."""
         standard_normal = super()._white(rng)
         with self._together("numbers"):

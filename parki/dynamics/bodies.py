@@ -23,7 +23,17 @@ from parki.suspensions import noise
 from parki.suspensions.fluid import Solving, operator_product
 from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.placed_spheres import alone
-from parki.typing import AnyArray, Array, ArrayModule, ArrayT, Box, OptionKeywords, Unpack
+from parki.typing import (
+    AnyArray,
+    Array,
+    ArrayModule,
+    ArrayT,
+    Box,
+    DType,
+    OptionKeywords,
+    Seed,
+    Unpack,
+)
 
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
 
@@ -117,7 +127,7 @@ class RigidBodies(Solving):
         self._spheres.attach(placed, library_of(positions))
 
     def _place(
-        self, xp: ArrayModule, positions: AnyArray, quaternions: AnyArray, dtype: Any
+        self, xp: ArrayModule, positions: AnyArray, quaternions: AnyArray, dtype: DType
     ) -> Placed:
         if not bool(xp.isfinite(positions).all()):
             raise ParkiValueError("positions contains NaN or infinite numbers")
@@ -367,7 +377,7 @@ class RigidBodies(Solving):
         self,
         kT: float,
         dt: float,
-        rng: Any,
+        rng: Seed,
         forces: Array | None = None,
         torques: Array | None = None,
         *,
@@ -414,7 +424,7 @@ class RigidBodies(Solving):
         return self._back(moved[0]), self._back(moved[1])
 
     @alone
-    def noise(self, rng: Any) -> tuple[Any, Any]:
+    def noise(self, rng: Seed) -> tuple[Any, Any]:
         """Return normal numbers whose covariance is the mobility of bodies: for other integrators.
 
         Returns
@@ -427,7 +437,7 @@ class RigidBodies(Solving):
         motions = self._equations.solve(loads, flow).moves
         return self._back(motions[0]), self._back(motions[1])
 
-    def _noise(self, rng: Any, size: float) -> tuple[Any, Any]:
+    def _noise(self, rng: Seed, size: float) -> tuple[Any, Any]:
         """Return ``size`` times velocities (3, N) of blobs, and loads (2, 3, B), which are noise.
 
         Blobs have noise of their mobility M, and a torque that resists a turn has its own. Then

@@ -199,7 +199,7 @@ class BodyEquations:
         loads = [self.of_bodies("forces", forces), self.of_bodies("torques", torques)]
         return self.placed.xp.stack(loads) / self.placed.dtype.type(viscosity)
 
-    def flow(self, slip: Any, gradient: AnyArray) -> Any:
+    def flow(self, slip: AnyArray, gradient: AnyArray) -> Any:
         """Return velocities of the fluid at the blobs, relative to rigid ones; None if not any."""
         placed, flow = self.placed, None
         if slip is not None:

@@ -87,7 +87,7 @@ class Lubrication:
         self.vectors, self.axes, self.gaps = vectors, vectors / r, gap
         self.blocks = [self._block(numbers, m) for m in range(3)]
 
-    def _block(self, numbers: Any, m: int) -> Any:
+    def _block(self, numbers: AnyArray, m: int) -> Any:
         """Return the symmetric matrices (k, k, n) of one m."""
         size = SIZES[m]
         block = np.zeros_like(numbers, shape=(size, size, numbers.shape[1]))
@@ -110,7 +110,7 @@ class Lubrication:
 
     # ------------------------------------------------------------------ products
     def acting(
-        self, moves: Any = None, strain: AnyArray = None, stresslets: bool = True
+        self, moves: AnyArray = None, strain: AnyArray = None, stresslets: bool = True
     ) -> tuple[Any, Any]:
         """Return how pairs act on the fluid, by motions (6, N) and a strain (3, 3) of all spheres.
 
@@ -146,7 +146,7 @@ class Lubrication:
         found = self._summed(said)
         return found[:6], found[6:].reshape(3, 3, self.count if stresslets else 0)
 
-    def brownian_noise(self, numbers: Any) -> Any:
+    def brownian_noise(self, numbers: AnyArray) -> Any:
         """Return forces and torques (6, N) whose covariance is the matrix of motions.
 
         Parameters
@@ -169,7 +169,7 @@ class Lubrication:
             said[3:, k] = rows[1][k] * e + _cross(e, sides[2 * k + 1])
         return self._summed(said)
 
-    def _summed(self, said: Any) -> Any:
+    def _summed(self, said: AnyArray) -> Any:
         """Return sums (rows, N) of what pairs (rows, 2, n) say of first and second spheres."""
         if not self.first.size:
             return np.zeros_like(said, shape=(len(said), self.count))
@@ -203,7 +203,7 @@ def _cross(a: AnyArray, b: AnyArray) -> Any:
     return np.stack([a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)])
 
 
-def _crossed(e: Any, found: Any) -> None:
+def _crossed(e: AnyArray, found: AnyArray) -> None:
     """Write the matrices (3, 3, n) of products ``e x`` of vectors (3, n)."""
     for row in range(3):
         i, j = row - 2, row - 1
@@ -216,12 +216,12 @@ def _twice(a: AnyArray, b: AnyArray) -> Any:
     return both + both.swapaxes(0, 1)
 
 
-def _deviator(e: Any) -> Any:
+def _deviator(e: AnyArray) -> Any:
     """Return 3 e e - 1 of unit vectors (3, n)."""
     return 3 * e[:, None] * e - np.asarray(np.eye(3), like=e)[..., None]
 
 
-def _root(matrices: Any) -> Any:
+def _root(matrices: AnyArray) -> Any:
     """Return L (k, k, n) with L L^T the matrices, which rounding may leave not quite positive."""
     left, root = matrices.copy(), np.zeros_like(matrices)
     for k in range(len(left)):

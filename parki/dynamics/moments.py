@@ -33,7 +33,7 @@ from parki.typing import AnyArray, ArrayModule
 TRACE = 1e-9  # of a gradient, over its largest entry
 
 
-def gradient(given: Any, options: EwaldOptions) -> Any:
+def gradient(given: AnyArray, options: EwaldOptions) -> Any:
     """Return the gradient (3, 3) of a flow as NumPy's array, or refuse it; None is no flow."""
     if given is None:
         return np.zeros((3, 3))
@@ -98,17 +98,17 @@ def self_mobility(xp: ArrayModule, radii: AnyArray) -> Any:
     return sizes[:, None] / radii ** powers[:, None]
 
 
-def couplets(xp: ArrayModule, numbers: Any) -> Any:
+def couplets(xp: ArrayModule, numbers: AnyArray) -> Any:
     """Return couplets (3, 3, N) of torques and stresslets (8, N)."""
     return xp.tensordot(xp.asarray(BASIS), numbers, axes=(0, 0))
 
 
-def turning(xp: ArrayModule, gradients: Any) -> Any:
+def turning(xp: ArrayModule, gradients: AnyArray) -> Any:
     """Return angular velocities and rates of strain (8, N) of gradients (3, 3, N)."""
     return xp.tensordot(xp.asarray(BASIS), gradients, axes=2)
 
 
-def symmetric(xp: ArrayModule, numbers: Any) -> Any:
+def symmetric(xp: ArrayModule, numbers: AnyArray) -> Any:
     """Return tensors (3, 3, N) of five numbers (5, N)."""
     return xp.tensordot(xp.asarray(BASIS[3:]), numbers, axes=(0, 0))
 
@@ -182,7 +182,7 @@ class MomentMobility:
             self._shifted.update_points(points, None if same else options.box)
         return self._shifted
 
-    def product(self, acts: Any) -> Any:
+    def product(self, acts: AnyArray) -> Any:
         """Return how (11, N) that act on the fluid move the spheres: (11, N), float64."""
         xp = self.space.array_module
         tensors = couplets(xp, acts[3:])
@@ -206,7 +206,7 @@ class MomentMobility:
         )
         return numbers
 
-    def __call__(self, forces: AnyArray, couplets: Any) -> tuple[Any, Any]:
+    def __call__(self, forces: AnyArray, couplets: AnyArray) -> tuple[Any, Any]:
         """Return velocities (3, N) and gradients (3, 3, N) of the fluid, ``d u_i / d x_j``.
 
         Parameters
@@ -232,7 +232,7 @@ class MomentFields(Couplets):
         tensors = couplets(xp, values[3:]).reshape(9, -1)
         return self._moved(self.pipeline.near(np.concatenate([values[:3], tensors])))
 
-    def repeated(self, name: str, work: Any, given: Any, found: Any) -> None:
+    def repeated(self, name: str, work: Any, given: AnyArray, found: Any) -> None:
         """Do the work: it is not recorded."""
         work(given | found)
 

@@ -57,7 +57,7 @@ class BlockProduct:
         self._count, self._threads = count, 1 if count <= FEW else MOST_THREADS
         self._given = in_slices(blocks.reshape(36, -1), rows, columns, count)
 
-    def __call__(self, moves: Any, acts: Any) -> Any:
+    def __call__(self, moves: AnyArray, acts: AnyArray) -> Any:
         """Write the product to ``acts``; return it."""
         self._kernel(self._count, self._threads, moves=moves, acts=acts, **self._given)
         return acts
@@ -75,7 +75,7 @@ class PairProduct:
         S of velocities and of turns.
     """
 
-    def __init__(self, space: ExecutionSpace, pairs: Lubrication, scales: Any) -> None:
+    def __init__(self, space: ExecutionSpace, pairs: Lubrication, scales: AnyArray) -> None:
         spheres = pairs.first, pairs.second
         numbers = np.empty_like(pairs.axes, shape=(14, 2, pairs.first.size))
         numbers[:3] = pairs.axes[:, None]
@@ -92,7 +92,12 @@ class PairProduct:
         self._given = in_slices(numbers.reshape(14, -1), rows, columns, pairs.count)
 
     def __call__(
-        self, moves: Any, acts: Any, unit: float = 0.0, sign: float = 1.0, own: Any = None
+        self,
+        moves: AnyArray,
+        acts: AnyArray,
+        unit: float = 0.0,
+        sign: float = 1.0,
+        own: AnyArray = None,
     ) -> Any:
         """Write ``sign`` times the product, and ``unit`` times the motions, to ``acts``; return it.
 
@@ -114,7 +119,7 @@ class PairProduct:
         return blocks
 
 
-def in_slices(numbers: Any, rows: AnyArray, columns: AnyArray, count: int) -> dict[str, Any]:
+def in_slices(numbers: AnyArray, rows: AnyArray, columns: AnyArray, count: int) -> dict[str, Any]:
     """Return the arrays of kernels: numbers (k, n) of pairs, by slices of the spheres of rows.
 
     First pairs of the spheres of a slice are side by side, then second ones, and so on.
@@ -203,12 +208,12 @@ class PairMatrix:
         blocks = np.concatenate([pairs[0, 1], pairs[1, 0], found], axis=-1)
         return BlockProduct(space, blocks, rows, columns, self.count)
 
-    def __call__(self, moves: Any) -> Any:
+    def __call__(self, moves: AnyArray) -> Any:
         """Return forces and torques (6, N) by motions (6, N)."""
         moves = np.divide(moves, self.scale, out=np.empty_like(self.scale))
         return self.product(moves, np.empty_like(moves)) / self.scale
 
-    def solve(self, acts: Any) -> tuple[Any, Any]:
+    def solve(self, acts: AnyArray) -> tuple[Any, Any]:
         """Return motions v, about, by forces and torques b (6, N) of A = R + D^-1; and R v.
 
         By conjugate gradients. D^-1 is the diagonal matrix. What counts is the error of R v, of

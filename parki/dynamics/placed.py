@@ -15,14 +15,14 @@ from parki.dynamics.conjugate import dot
 from parki.dynamics.shapes import BodyShape
 from parki.interchange import to_host
 from parki.solving import rotations
-from parki.typing import AnyArray, ArrayModule
+from parki.typing import AnyArray, ArrayModule, DType
 
 
 class SameShape:
     """The bodies of one shape: which ones, their blobs among all, and matrices in an array type."""
 
     def __init__(
-        self, xp: ArrayModule, dtype: Any, shape: BodyShape, bodies: Any, starts: AnyArray
+        self, xp: ArrayModule, dtype: DType, shape: BodyShape, bodies: Any, starts: AnyArray
     ) -> None:
         index = starts[bodies][:, None] + np.arange(shape.n)
         self.shape, self.count = shape, len(bodies)
@@ -37,7 +37,7 @@ class SameShape:
 
 
 def same_shapes(
-    xp: ArrayModule, dtype: Any, shapes: Sequence[BodyShape], which: Any
+    xp: ArrayModule, dtype: DType, shapes: Sequence[BodyShape], which: Any
 ) -> tuple[list[SameShape], Any]:
     """Return the bodies of each shape, and the radii (N,) of all blobs, by each body's shape."""
     counts = np.array([shape.n for shape in shapes])[which]
@@ -69,7 +69,7 @@ class Placed:
         kinds: list[SameShape],
         positions: AnyArray,
         quaternions: AnyArray,
-        dtype: Any,
+        dtype: DType,
     ) -> None:
         self.xp, self.kinds, self.dtype = xp, kinds, dtype
         self.positions, self.quaternions = positions, quaternions
@@ -85,7 +85,7 @@ class Placed:
             self.blobs[:, kind.blobs] = arms.transpose(1, 0, 2)
 
     # ------------------------------------------------------------------ to and from bodies
-    def turning(self, turns: Any, arms: Any = None) -> Any:
+    def turning(self, turns: AnyArray, arms: AnyArray = None) -> Any:
         """Return the velocities (3, N) of blobs whose bodies turn about their origins.
 
         ``arms`` (3, N), from the origins to the blobs, may be others than at present.
@@ -104,7 +104,7 @@ class Placed:
             velocities[:, kind.blobs] += motions[0][:, kind.bodies, None]
         return velocities
 
-    def torques(self, forces: AnyArray, arms: Any = None) -> Any:
+    def torques(self, forces: AnyArray, arms: AnyArray = None) -> Any:
         """Return the torques (3, B) of forces on blobs, about the origins of bodies."""
         torques = self._loads()[1]
         each = cross(self.xp, self.arms if arms is None else arms, forces)
@@ -190,7 +190,7 @@ class Placed:
             torques[1][:, kind.bodies] = strength * self.xp.einsum("bim,bm->ib", axes, along)
         return torques
 
-    def resisted_by(self, turns: Any, motions: AnyArray) -> Any:
+    def resisted_by(self, turns: AnyArray, motions: AnyArray) -> Any:
         """Return the change of R u where bodies turn by small rotation vectors (3, B)."""
         crossed = self.xp.zeros_like(motions)
         crossed[1] = cross(self.xp, turns, motions[1])
@@ -218,7 +218,7 @@ class Placed:
         frames = self.frames[kind.bodies].transpose(0, 2, 1)
         return self.xp.matmul(frames, own).transpose(0, 2, 1).reshape(kind.count, 6)
 
-    def _back(self, kind: SameShape, found: Any, forces: AnyArray, motions: AnyArray) -> None:
+    def _back(self, kind: SameShape, found: AnyArray, forces: AnyArray, motions: AnyArray) -> None:
         """Write (B, 3 n + 6) of the bodies' frames into forces and motions of the lab's."""
         size = 3 * kind.shape.n
         frames, own = self.frames[kind.bodies], found[:, :size].reshape(kind.count, 3, kind.shape.n)

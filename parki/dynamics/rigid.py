@@ -24,7 +24,7 @@ from parki.suspensions.noise import check_step, generator, refuse_gauge
 from parki.suspensions.noise import standard_normal as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
-from parki.typing import AnyArray, Array, ArrayT, Box, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, ArrayT, Box, OptionKeywords, Seed, Unpack
 
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
@@ -255,7 +255,7 @@ class RigidSpheres(Solving):
         self,
         kT: float,
         dt: float,
-        rng: Any,
+        rng: Seed,
         forces: Array | None = None,
         torques: Array | None = None,
         *,
@@ -299,7 +299,7 @@ class RigidSpheres(Solving):
         return self._step(solution, dt * self.factor, torques is not None)
 
     @alone
-    def advance(self, kT: float, dt: float, rng: Any, forces: Array | None = None) -> int:
+    def advance(self, kT: float, dt: float, rng: Seed, forces: Array | None = None) -> int:
         """Move the spheres by a Brownian step, and by shorter ones where smooth ones would overlap.
 
         A step after which they overlap is rejected, and two of half its length take its place, with
@@ -324,7 +324,7 @@ class RigidSpheres(Solving):
         return brownian.advance(self, dt, lambda span: self.displacements(kT, span, rng, forces))
 
     @alone
-    def brownian_stresslets(self, kT: float, rng: Any) -> Any:
+    def brownian_stresslets(self, kT: float, rng: Seed) -> Any:
         """Return stresslets whose mean over many calls is the mean stresslet of Brownian motion.
 
         The mean is ``kT div C`` of the stresslets C F by forces, on the fluid: see `stress`. It
@@ -350,7 +350,7 @@ class RigidSpheres(Solving):
         return self._back(stresslets.astype(self._mobility.dtype))
 
     @alone
-    def noise(self, rng: Any, *, torques: bool = False) -> Any:
+    def noise(self, rng: Seed, *, torques: bool = False) -> Any:
         """Return normal numbers whose covariance is the mobility: for other integrators.
 
         Parameters
@@ -378,7 +378,7 @@ class RigidSpheres(Solving):
         solution = solver.solve(equations, k, f)
         return self._step(solution, math.sqrt(self.factor), torques)
 
-    def _white(self, rng: Any, drawn: bool = True) -> Any:
+    def _white(self, rng: Seed, drawn: bool = True) -> Any:
         """Return a function that makes arrays of normal numbers; refuse noise that is not there."""
         rng = generator("rng", rng, self._mobility.space.array_module)
         if drawn:

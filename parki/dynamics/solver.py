@@ -31,7 +31,7 @@ from parki.dynamics.moments import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, as_given
-from parki.typing import AnyArray
+from parki.typing import AnyArray, DType
 
 # Parts of the mobility of a sphere alone, of forces and torques and of stresslets: they take the
 # fewest iterations at volume fractions of 0.1 to 0.5. They are small because the forces of close
@@ -103,7 +103,7 @@ class Start(NamedTuple):
     moves: Any
 
 
-def diagonal(own: Any) -> Any:
+def diagonal(own: AnyArray) -> Any:
     """Return the diagonal matrix D (11, N) in the place of M, of the mobility of spheres alone."""
     diagonal = own.copy()
     diagonal[:6] *= OF_FORCES
@@ -144,7 +144,7 @@ def solve(
     d, power = diagonal(mobility.alone), power_near(k, f)
     k, f = scaled(-power, k, f)
 
-    def balanced(r: AnyArray, s: Any) -> tuple[Any, Any]:
+    def balanced(r: AnyArray, s: AnyArray) -> tuple[Any, Any]:
         """Precondition residuals of kinematics and balance: what acts, and what moves."""
         wanted = s - r[:6] / d[:6]
         y, resists = (d[:6] * wanted, 0.0) if resistance is None else resistance.solve(wanted)
@@ -152,7 +152,7 @@ def solve(
         z[:6] = s - resists
         return z, y
 
-    def last(step: Any, z: AnyArray, w: AnyArray) -> tuple[Any, Any]:
+    def last(step: AnyArray, z: AnyArray, w: AnyArray) -> tuple[Any, Any]:
         """Return a step as long as the last one in stresslets, and in motions as if D were exact.
 
         Steps of spheres far apart have the length `OF_STRESSLETS`, and mend motions in full.
@@ -257,7 +257,7 @@ def motion(
 
 
 def of_sets(
-    solve: Callable[..., Any], dtype: Any, forces: AnyArray, torques: AnyArray
+    solve: Callable[..., Any], dtype: DType, forces: AnyArray, torques: AnyArray
 ) -> tuple[Any, Any]:
     """Return velocities and turns under forces and torques, or under k sets of them, k first.
 

@@ -93,10 +93,10 @@ def _coefficients(q: AnyArray) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ..
     """
     d, e, none = (1 + q) ** 3, (1 + q) ** 2, 0 * q
 
-    def same(factor: Any, *g: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def same(factor: AnyArray, *g: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return g, tuple(factor * each for each in g)
 
-    def other(factor: Any, g: tuple[Any, ...], h: tuple[Any, ...]) -> tuple[Any, Any]:
+    def other(factor: AnyArray, g: tuple[Any, ...], h: tuple[Any, ...]) -> tuple[Any, Any]:
         return g, tuple(factor * each for each in h)
 
     a, b, c = -2 / (1 + q), -4 / e, 8 / d

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from parki.errors import ParkiValueError
 from parki.interchange import as_number, finite, shown
@@ -314,7 +314,7 @@ def lattice(
     return np.array([[x, 0, 0], [tilts[0], y, 0], [*tilts[1:], z]])
 
 
-def check_length(length: float, dtype: Any = np.float64, power: int = 1) -> None:
+def check_length(length: float, dtype: DTypeLike = np.float64, power: int = 1) -> None:
     """Refuse a typical edge of which a power, or its inverse, overflows or loses digits.
 
     Parameters

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.cell_list import locate, multiplied
 from parki.errors import ParkiValueError
@@ -35,7 +36,11 @@ class LatticeNumbers:
         self._arrays: dict[Hashable, tuple[Callable[[SolverBox], Any], Any]] = {}
 
     def array(
-        self, name: Hashable, made: Callable[[SolverBox], Any], solver_box: SolverBox, dtype: Any
+        self,
+        name: Hashable,
+        made: Callable[[SolverBox], Any],
+        solver_box: SolverBox,
+        dtype: DTypeLike,
     ) -> Any:
         """Return the numbers ``made`` of a box, as one array for each name and dtype."""
         key = name, np.dtype(dtype)
@@ -75,7 +80,7 @@ class AxisPermutation:
         Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
     """
 
-    def __init__(self, axes: Iterable[int], rotation: Any = None, finer: bool = False) -> None:
+    def __init__(self, axes: Iterable[int], rotation: AnyArray = None, finer: bool = False) -> None:
         self.axes, self.rotation, self.finer = [*axes], rotation, finer
         self.kept = self.axes == [0, 1, 2] and rotation is None
         self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
@@ -141,7 +146,7 @@ class AxisPermutation:
         return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)
 
 
-def _rotated(values: AnyArray, rotation: Any) -> Any:
+def _rotated(values: AnyArray, rotation: AnyArray) -> Any:
     """Return turned vectors and tensors, in rows as of `AxisPermutation.places`.
 
     Value by value, so that equal points stay equal; in double precision.
@@ -211,14 +216,18 @@ class SolverBox:
         return self.unit == other.unit and self.lattice.widest == other.lattice.widest
 
     def constant(
-        self, space: ExecutionSpace, name: Hashable, made: Callable[[SolverBox], Any], dtype: Any
+        self,
+        space: ExecutionSpace,
+        name: Hashable,
+        made: Callable[[SolverBox], Any],
+        dtype: DTypeLike,
     ) -> Any:
         """Return the numbers ``made`` of this box as an array; ``name`` tells them from others."""
         if self.numbers is None:
             return space.adapter.constant(made(self), dtype)
         return self.numbers.array(name, made, self, dtype)
 
-    def basis_on(self, space: ExecutionSpace, dtype: Any) -> Any:
+    def basis_on(self, space: ExecutionSpace, dtype: DTypeLike) -> Any:
         """Return the basis as an array of a space."""
         return self.constant(space, "basis", lambda solver_box: solver_box.lattice.basis, dtype)
 

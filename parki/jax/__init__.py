@@ -37,7 +37,7 @@ from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
 from parki.suspensions.functions import velocities
 from parki.suspensions.radii import Radii
-from parki.typing import AnyArray, OptionKeywords, Unpack
+from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
 
 if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
@@ -53,8 +53,8 @@ def _sum(
     norms: AnyArray = None,
     options: EwaldOptions | None = None,
     *,
-    systems: Any = None,
-    boxes: Any = None,
+    systems: OfPoints | None = None,
+    boxes: Boxes | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> jax.Array:
     """Sum {words.title}: ``{words.formula}``.
@@ -188,7 +188,7 @@ def sphere_velocities(
 
 
 def _taken(
-    norms: AnyArray, options: Any, keywords: OptionKeywords, boxes: Any = None
+    norms: AnyArray, options: Any, keywords: OptionKeywords, boxes: Boxes | None = None
 ) -> tuple[Any, EwaldOptions, Any]:
     """Return normals, options, and the box by name, if it is an array of JAX.
 

@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.errors import ParkiValueError, UnavailableError
 from parki.interchange import as_array, as_given
@@ -20,7 +21,7 @@ Back = Callable[[Any], Any]
 
 
 def columns(
-    name: str, values: AnyArray, dtype: Any = None, count: int | None = None
+    name: str, values: AnyArray, dtype: DTypeLike | None = None, count: int | None = None
 ) -> tuple[Any, Back]:
     """Return an array of columns (3, N), and a function that gives others the shape of ``values``.
 
@@ -274,7 +275,7 @@ class Mobility:
         return [size * each for each in (noise if fluid.angular else (noise,))]
 
 
-def _alike(old: Any, new: Any) -> bool:
+def _alike(old: AnyArray, new: AnyArray) -> bool:
     """Whether new points can take the place of old ones."""
     return (type(old), old.shape, old.dtype) == (type(new), new.shape, new.dtype)
 

@@ -15,7 +15,7 @@ from parki.ewald.far.mesh import Fields, Mesh
 from parki.ewald.split.window import Window
 from parki.interchange import as_array, as_flag, as_number, as_whole, numbers, shown
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyArray
+from parki.typing import AnyArray, DType
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Anchors:
         """Periodicity of the mesh's axes."""
         return [periodic for _, _, periodic in self._axes]
 
-    def of_grid(self, stored: Any) -> Any:
+    def of_grid(self, stored: AnyArray) -> Any:
         """Return the grid's part of stored values (C, x, y, z), with the axes of the grid."""
         ends = zip(self.before, (n for n, _, _ in self._axes), strict=True)
         part = stored[(slice(None), *(slice(first, first + n) for first, n in ends))]
@@ -171,7 +171,7 @@ class Anchors:
     def mesh(
         self,
         space: ExecutionSpace,
-        dtype: Any,
+        dtype: DType,
         fields: Fields,
         spread: str = "owner",
         gather: str = "target",

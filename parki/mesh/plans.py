@@ -146,7 +146,7 @@ class _Plan(Uncopied):
         check_output("out", out, shape if one else whole, values, self.space, "values")
         return out.reshape(whole)
 
-    def _result(self, found: Any, out: AnyArray, like: Any) -> Any:
+    def _result(self, found: Any, out: AnyArray, like: AnyArray) -> Any:
         """Return results in the caller's shape and library."""
         if out is not None:
             return out
@@ -452,7 +452,7 @@ def _check_points(points: AnyArray, grid: Grid) -> None:
             )
 
 
-def _copy(target: Any, source: Any) -> None:
+def _copy(target: AnyArray, source: AnyArray) -> None:
     """Copy values, on a CPU by several threads if there are many."""
     threads = min(thread_count(), target.nbytes // PIECE)
     if threads < 2 or not isinstance(target, np.ndarray):

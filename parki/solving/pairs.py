@@ -112,7 +112,7 @@ def block_matrix(
     return sparse(xp).coo_matrix((blocks.ravel(), tuple(places)), shape=shape).tocsr()
 
 
-def sums_by(xp: ArrayModule, index: Any, count: int) -> Any:
+def sums_by(xp: ArrayModule, index: AnyArray, count: int) -> Any:
     """Return the CSR matrix (count, n) that adds the values of n pairs by an index."""
     places = xp.arange(index.size, dtype=np.int32)
     whole = index.astype(np.int32), places
@@ -261,9 +261,9 @@ def _search(
     xp: ArrayModule,
     targets: AnyArray,
     images: AnyArray,
-    owner: Any,
+    owner: AnyArray,
     reach: float,
-    low: Any,
+    low: AnyArray,
     at_once: int,
     itself: bool,
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
@@ -320,7 +320,7 @@ def _keys(points: AnyArray, width: float) -> Any:
     return (x * STRIDE + y) * STRIDE + z
 
 
-def _candidates(xp: ArrayModule, begins: Any, ends: AnyArray) -> tuple[Any, Any]:
+def _candidates(xp: ArrayModule, begins: AnyArray, ends: AnyArray) -> tuple[Any, Any]:
     """Return the run and the place of each candidate of runs, one run after the other.
 
     Sums of steps do it, because CuPy repeats by no array of counts.

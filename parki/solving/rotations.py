@@ -41,7 +41,7 @@ def quaternions(name: str, rotations: AnyArray, count: int) -> Any:
     return given / length
 
 
-def frames(xp: ArrayModule, unit: Any) -> Any:
+def frames(xp: ArrayModule, unit: AnyArray) -> Any:
     """Return the matrices (B, 3, 3) of unit quaternions (4, B)."""
     x, y, z, w = unit
     rows = (
@@ -52,7 +52,7 @@ def frames(xp: ArrayModule, unit: Any) -> Any:
     return xp.stack([xp.stack(row) for row in rows]).transpose(2, 0, 1)
 
 
-def rotated(xp: ArrayModule, unit: Any, turns: Any) -> Any:
+def rotated(xp: ArrayModule, unit: AnyArray, turns: AnyArray) -> Any:
     """Return unit quaternions (4, B) after rotation vectors (3, B), exact for angles of any size.
 
     The vectors are in the lab's frame: the angle is their length.

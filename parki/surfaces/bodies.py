@@ -27,7 +27,12 @@ class Bodies:
     """Bodies of some shapes, each at a centre and with a rotation: see `parki.Surface`."""
 
     def begin(
-        self, found: list[Shape], kinds: Any, centres: AnyArray, frames: Any, like: Any
+        self,
+        found: list[Shape],
+        kinds: AnyArray,
+        centres: AnyArray,
+        frames: AnyArray,
+        like: AnyArray,
     ) -> None:
         """Place shapes: body k has the shape ``found[kinds[k]]``; arrays are as ``like`` is."""
         self.shapes, self.kinds, self.centres, self.frames = tuple(found), kinds, centres, frames

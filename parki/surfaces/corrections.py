@@ -35,8 +35,8 @@ AT_ONCE = {False: 1 << 20, True: 1 << 24}  # candidates, by whether they are on 
 def events_near(
     surface: Bodies,
     targets: AnyArray,
-    home: Any,
-    e: Any,
+    home: AnyArray,
+    e: AnyArray,
     options: EwaldOptions,
     setting: Regularisation,
 ) -> tuple[Events, Any]:
@@ -193,8 +193,8 @@ def near_matrices(
     surface: Bodies,
     *,
     targets: AnyArray,
-    home: Any,
-    e: Any,
+    home: AnyArray,
+    e: AnyArray,
     options: EwaldOptions,
     setting: Regularisation,
     space: ExecutionSpace,

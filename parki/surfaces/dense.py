@@ -33,7 +33,7 @@ Places = tuple[Any, Any, Any]  # nodes, normals and areas
 
 
 def plain_matrix(
-    xp: ArrayModule, layer: Layer, points: AnyArray, e: Any, nodes: Places, least: Any = None
+    xp: ArrayModule, layer: Layer, points: AnyArray, e: AnyArray, nodes: Places, least: Any = None
 ) -> Any:
     """Return the sum over nodes at points as a matrix (rows, columns, points, nodes).
 
@@ -253,7 +253,9 @@ class ByBodies:
         Targets and nodes.
     """
 
-    def __init__(self, data: Any, places: tuple[Any, Any, Any], counts: tuple[int, int]) -> None:
+    def __init__(
+        self, data: AnyArray, places: tuple[Any, Any, Any], counts: tuple[int, int]
+    ) -> None:
         self._data, self._places, self._counts = data, places, counts
         self._sums = sums_by(np, places[2], counts[0]).astype(data.dtype)
         self.nnz = data.size
@@ -270,7 +272,7 @@ class ByBodies:
 
         run_in_threads(one, range(first.size), thread_count())
 
-    def __matmul__(self, densities: Any) -> Any:
+    def __matmul__(self, densities: AnyArray) -> Any:
         """Return results (rows Nt, ...) of densities (columns N, ...)."""
         count, rows, columns, n = self._data.shape
         many = densities.shape[1:]
@@ -321,7 +323,7 @@ def _sizes(surface: Bodies, body: Any) -> list[tuple[int, Any]]:
     return [(int(n), np.flatnonzero(sizes == n)) for n in np.unique(sizes)]
 
 
-def _fill(near: NearBodies, some: Any, data: Any) -> None:
+def _fill(near: NearBodies, some: Any, data: AnyArray) -> None:
     """Set the blocks (events, rows, columns, n) of some events, with bodies of n nodes."""
     surface, xp = near.surface, near.surface.xp
     kinds, shapes = surface.kinds[to_host(near.events.body)[some]], surface.shapes

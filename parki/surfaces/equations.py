@@ -37,7 +37,7 @@ def resultants(surface: Bodies, forces: AnyArray) -> tuple[Any, Any]:
     return both[..., :3, :], both[..., 3:, :]
 
 
-def rigid(surface: Bodies, velocity: AnyArray, spin: Any) -> Any:
+def rigid(surface: Bodies, velocity: AnyArray, spin: AnyArray) -> Any:
     """Return velocities of the nodes of bodies that move and turn, (..., 3, B) each."""
     at, turning = (_at_nodes(surface, each) for each in (velocity, spin))
     return at - _cross(surface.xp, surface.arms, turning)

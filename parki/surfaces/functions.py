@@ -36,7 +36,7 @@ def special(xp: ArrayModule) -> Any:
     return importlib.import_module("scipy.special" if xp is np else "cupyx.scipy.special")
 
 
-def coefficients(xp: ArrayModule, distance: Any, order: int) -> Any:
+def coefficients(xp: ArrayModule, distance: AnyArray, order: int) -> Any:
     """Return p_n for n < order: n! 2^(2n+1) exp(d^2) times the (2n+1)-fold integral of erfc.
 
     Parameters
@@ -73,7 +73,7 @@ def coefficients(xp: ArrayModule, distance: Any, order: int) -> Any:
     return xp.stack(rows)
 
 
-def laguerre(alpha: int, top: int, t: Any) -> Any:
+def laguerre(alpha: int, top: int, t: AnyArray) -> Any:
     """Yield the Laguerre polynomials L_n^(alpha)(t) for n = 0 to top."""
     before, value = 0 * t, 0 * t + 1
     for n in range(top + 1):
@@ -106,9 +106,9 @@ class Functions:
     def __init__(
         self,
         xp: ArrayModule,
-        squared: Any,
+        squared: AnyArray,
         b: AnyArray,
-        width: Any,
+        width: AnyArray,
         sign: Any,
         p: Any,
         left: AnyArray,
@@ -157,7 +157,7 @@ class Complements:
     width by a series of positive terms, since 1/r^k takes all digits of E_k where r is small.
     """
 
-    def __init__(self, xp: ArrayModule, rho2: Any, damp: Any, left: AnyArray) -> None:
+    def __init__(self, xp: ArrayModule, rho2: AnyArray, damp: Any, left: AnyArray) -> None:
         self._left = xp.flatnonzero(left)
         few = rho2[self._left]
         self._few, self._few_damp, self._small = few, damp[self._left], few < 1
@@ -189,7 +189,7 @@ class Smooth:
     Kernels have their plain numerators; the sums leave out the pairs ``left``.
     """
 
-    def __init__(self, xp: ArrayModule, squared: Any, width: Any, left: AnyArray) -> None:
+    def __init__(self, xp: ArrayModule, squared: AnyArray, width: AnyArray, left: AnyArray) -> None:
         rho2 = squared / width**2
         self._width = width
         self._complements = Complements(xp, rho2, xp.exp(-rho2), left)
@@ -209,7 +209,7 @@ class Singular:
     Areas are in them, as each term of a kernel has one of the functions.
     """
 
-    def __init__(self, xp: ArrayModule, squared: Any, areas: Any) -> None:
+    def __init__(self, xp: ArrayModule, squared: AnyArray, areas: AnyArray) -> None:
         self.across = squared
         inverse = 1 / xp.where(squared > 0, squared, xp.inf)
         self._square, self._values = inverse, {1: xp.sqrt(inverse) * areas}

@@ -67,7 +67,7 @@ def _dot(a: AnyArray, b: AnyArray) -> Any:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def _squares(p: SurfacePairs, factor: Any) -> Any:
+def _squares(p: SurfacePairs, factor: AnyArray) -> Any:
     """Return r r times a factor, shape (3, 3, ...)."""
     out = p.xp.empty((3, *p.offset.shape))
     for i in range(3):
@@ -87,7 +87,7 @@ def _vector(p: SurfacePairs) -> Any:
     )
 
 
-def _tensor(p: SurfacePairs, n: Any) -> Any:
+def _tensor(p: SurfacePairs, n: AnyArray) -> Any:
     """Return r r (r.n) / r^5, shape (3, 3, n)."""
     if p.n0 is None:
         return _squares(p, p.functions[5] * _dot(p.offset, n))
@@ -205,7 +205,7 @@ def _product(a: AnyArray, b: AnyArray) -> list[Any]:
     return product
 
 
-def _with(polynomial: Any, powers: Any) -> Any:
+def _with(polynomial: AnyArray, powers: AnyArray) -> Any:
     return sum(each * power for each, power in zip(polynomial, powers, strict=True))
 
 
@@ -252,7 +252,7 @@ class Layer:
     jump: float | None = None
     parts: tuple[tuple[str, str], ...] = ()
 
-    def jumps(self, xp: ArrayModule, n: Any, e: Any) -> Any:
+    def jumps(self, xp: ArrayModule, n: AnyArray, e: AnyArray) -> Any:
         """Return the jumps at normals n (3, n) along directions e, (rows, columns, n)."""
         found = xp.eye(self.rows, self.columns, self.first)[:, :, None] + 0 * n[0]
         if self.jump is None:
@@ -265,7 +265,7 @@ class Layer:
             found = found * along + mixed + mixed.transpose(1, 0, 2)
         return self.jump * found
 
-    def missing(self, xp: ArrayModule, inside: Any, sums: Any) -> Any:
+    def missing(self, xp: ArrayModule, inside: AnyArray, sums: AnyArray) -> Any:
         """Return errors of sums of constants (rows, columns, n), with ``inside`` of 1 inside."""
         eye = xp.eye(self.rows, self.columns, self.first)[:, :, None]
         errors = (self.exact or 0.0) * eye * inside - sums

@@ -115,7 +115,7 @@ class LayerPlan(Uncopied):
         *,
         want: str = "u",
         side: str = "mean",
-        directions: Any = None,
+        directions: AnyArray = None,
         accuracy: float = 1e-6,
         order: int | None = None,
         width: float | None = None,
@@ -195,7 +195,7 @@ class LayerPlan(Uncopied):
         """Return the layer of a body alone at its own nodes, in its frame, as a matrix."""
         return own.whole_matrix(self._key, shape, self._setting)
 
-    def _check_directions(self, directions: Any) -> Any:
+    def _check_directions(self, directions: AnyArray) -> Any:
         if directions is None:
             if self._targets is not None:
                 raise ParkiValueError(
@@ -271,7 +271,7 @@ class LayerPlan(Uncopied):
         self._plan = plan
 
     def _corrections(
-        self, surface: Bodies, e: Any, setting: Regularisation, space: ExecutionSpace
+        self, surface: Bodies, e: AnyArray, setting: Regularisation, space: ExecutionSpace
     ) -> tuple[Any, Any]:
         """Return the bodies' own matrices, and the matrices of near pairs."""
         targets, home, parts = self._targets, None, []

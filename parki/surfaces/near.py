@@ -20,7 +20,7 @@ from parki.interchange import bincount, positive, shown, told_apart, whole
 from parki.solving.pairs import block_matrix
 from parki.surfaces.functions import Functions, Smooth, coefficients
 from parki.surfaces.kernels import Layer, SurfacePairs
-from parki.typing import ArrayModule
+from parki.typing import AnyArray, ArrayModule
 
 SPLIT = 1.5  # width of the smooth kernel in node distances
 NARROWEST = 0.1  # width in node distances: half of 1.15, the least one chosen, is rough already
@@ -203,7 +203,7 @@ def blocks(
 
 
 def _missing(
-    xp: ArrayModule, layer: Layer, events: Events, levels: list[Blocks], whole: Any, side: int
+    xp: ArrayModule, layer: Layer, events: Events, levels: list[Blocks], whole: AnyArray, side: int
 ) -> Any:
     """Return minus the errors of constants on the body of each event, (rows, columns, n).
 

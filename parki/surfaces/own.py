@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import legder, leggauss, legval
+from numpy.typing import DTypeLike
 
 from parki.solving.pairs import near_pairs, sparse
 from parki.surfaces.bodies import MARGIN, Bodies
@@ -197,7 +198,7 @@ def _plain(layer: Layer, shape: Shape) -> Any:
     return matrix.transpose(0, 2, 1, 3)
 
 
-def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: Any) -> list[Any]:
+def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: DTypeLike) -> list[Any]:
     """Return nodes (B, n), frames (B, 3, 3) and the matrices of bodies, for `own_products`.
 
     Bodies of a shape have one matrix (rows n, columns n). Dense ones of shapes with one body each,
@@ -243,7 +244,7 @@ def product(matrix: AnyArray, vectors: AnyArray, transposed: bool) -> Any:
     return (left @ vectors[0])[None] if len(vectors) == 1 else (left @ vectors.T).T
 
 
-def _rotated(frames: Any, values: AnyArray) -> Any:
+def _rotated(frames: AnyArray, values: AnyArray) -> Any:
     """Return vectors (k, 3 m, B, n) in other frames (B, 3, 3); numbers (k, 1, B, n) unchanged."""
     if values.shape[1] == 1:
         return values

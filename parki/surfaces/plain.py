@@ -14,7 +14,7 @@ from parki.typing import AnyArray, ArrayModule
 FREE = EwaldOptions(periodicity=0, tolerance=1e-10, exclude_image="nearest")
 
 
-def strengths(kernel: str, density: AnyArray, normals: AnyArray, areas: Any) -> Any:
+def strengths(kernel: str, density: AnyArray, normals: AnyArray, areas: AnyArray) -> Any:
     """Return densities (k, columns, N) as the sums take them, areas included."""
     weighted, rows = density * areas, SUMS[kernel].rows
     if rows == 1:
@@ -22,7 +22,7 @@ def strengths(kernel: str, density: AnyArray, normals: AnyArray, areas: Any) -> 
     return weighted if weighted.shape[1] == rows else weighted * normals
 
 
-def rows_of(want: str, values: AnyArray, e: Any) -> Any:
+def rows_of(want: str, values: AnyArray, e: AnyArray) -> Any:
     """Return results (k, rows, Nt) of the sums' results; tractions are along e."""
     if want == "traction":
         return (values * e).sum(axis=2)
@@ -33,7 +33,7 @@ def constants(
     xp: ArrayModule,
     key: tuple[str, str],
     points: tuple[Any, ...],
-    e: Any,
+    e: AnyArray,
     systems: Any,
     exclude: Any,
 ) -> Any:

@@ -220,14 +220,16 @@ def nested(times: int, rule: Callable[[int], dict[str, Any]]) -> Finer | None:
     return Finer(times=times, fewer=fewer, **rule(times))
 
 
-def of_nodes(nodes: AnyArray, normals: AnyArray, areas: Any, spacing: Any, project: Any) -> Shape:
+def of_nodes(
+    nodes: AnyArray, normals: AnyArray, areas: AnyArray, spacing: AnyArray, project: Any
+) -> Shape:
     """Return the shape of nodes alone, with local fits for what is not given."""
     spacing = series.spacings(nodes, normals) if spacing is None else spacing
     project = project or series.Fit(nodes, normals, spacing)
     return Shape(nodes, normals, areas, spacing, project, thin=True)
 
 
-def ellipsoid(axes: Any, order: int, times: int) -> Shape:
+def ellipsoid(axes: AnyArray, order: int, times: int) -> Shape:
     """Return an ellipsoid with 2 (order + 1)^2 nodes."""
     half = np.asarray(axes, float)[:, None]
     unit, weights = directions(order)
@@ -279,7 +281,7 @@ class Ellipsoid:
         """
         squares, shortest = self.half**2, int(self.half.argmin())
 
-        def terms(s: Any) -> np.ndarray:
+        def terms(s: AnyArray) -> np.ndarray:
             return np.asarray(squares * points**2 / (squares + s) ** 2)
 
         # Deep inside of it, on both sides of the shortest axis, two points are nearest: take one.

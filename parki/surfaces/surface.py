@@ -81,7 +81,7 @@ class Surface(Bodies):
         areas: Array,
         *,
         systems: Any = None,
-        spacing: Any = None,
+        spacing: AnyArray = None,
         project: Any = None,
         finer: Any = None,
     ) -> None:
@@ -144,7 +144,7 @@ class Surface(Bodies):
     def ellipsoids(
         cls,
         centres: Array,
-        axes: Any,
+        axes: AnyArray,
         rotations: AnyArray = None,
         *,
         order: int = 12,
@@ -275,7 +275,9 @@ class Surface(Bodies):
         return series.directions(whole("order", order, "a whole number from 1 on"))[0]
 
     @classmethod
-    def _of(cls, found: list[Shape], kinds: Any, centres: Array, rotations: AnyArray) -> Surface:
+    def _of(
+        cls, found: list[Shape], kinds: AnyArray, centres: Array, rotations: AnyArray
+    ) -> Surface:
         surface = object.__new__(cls)
         places = numbers("centres", as_points("centres", centres))
         if not kinds.size:

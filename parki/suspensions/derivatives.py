@@ -50,7 +50,7 @@ def jvp(
     mobility: SphereMobility,
     acts: dict[str, AnyArray],
     changes: dict[str, Any],
-    move: Any,
+    move: AnyArray,
     moves: tuple[str, ...],
     *,
     factor: float,
@@ -115,7 +115,7 @@ def _by_points(
 
 
 def _by_moves(
-    mobility: SphereMobility, moves: str, f: dict[str, Any], move: Any, factor: float
+    mobility: SphereMobility, moves: str, f: dict[str, Any], move: AnyArray, factor: float
 ) -> Any:
     """Return the change of what moves, for changes (3, N) of positions."""
     if mobility.options.walled:

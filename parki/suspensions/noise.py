@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.core import EwaldOptions, OneDevice, Plan
 from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
@@ -45,7 +46,7 @@ def density(forces: AnyArray, torques: AnyArray) -> Any:
     return dens
 
 
-def turns(gradients: Any) -> Any:
+def turns(gradients: AnyArray) -> Any:
     """Return turns (..., 3, N) of mean gradients (..., 9, N)."""
     turns = np.zeros_like(gradients, shape=(*gradients.shape[:-2], 3, gradients.shape[-1]))
     for axis, (plus, minus) in enumerate(ROWS):
@@ -109,7 +110,7 @@ def generator(name: str, given: Any, xp: ArrayModule) -> Any:
         ) from None
 
 
-def check_accuracy(accuracy: Any, dtype: Any, of: str = "the noise") -> None:
+def check_accuracy(accuracy: float, dtype: DTypeLike, of: str = "the noise") -> None:
     """Refuse an error at which iterations cannot stop, or stop too early."""
     least = float(np.finfo(dtype).eps)
     if not least <= finite("accuracy", accuracy, "a number below 1") < 1:
@@ -119,7 +120,7 @@ def check_accuracy(accuracy: Any, dtype: Any, of: str = "the noise") -> None:
         )
 
 
-def check_step(kT: Any, dt: Any) -> tuple[float, float]:
+def check_step(kT: float, dt: float) -> tuple[float, float]:
     """Return a thermal energy and a duration as floats; refuse what is no number, 0 or more."""
     energy, duration = (
         number(name, value, "a number, 0 or more") for name, value in (("kT", kT), ("dt", dt))
@@ -157,7 +158,7 @@ def split(
     accuracy: float,
     size: float,
     *,
-    scales: Any,
+    scales: AnyArray,
     first: int,
 ) -> tuple[Any, int]:
     """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
@@ -187,7 +188,7 @@ def root(
     accuracy: float,
     repeated: Any = None,
     total: Callable[[Any], Any] = lambda values: values,
-    scales: Any = None,
+    scales: AnyArray = None,
     first: int = 1,
     size: float = 1.0,
 ) -> tuple[Any, int]:
@@ -280,7 +281,7 @@ def left(changes: list[float]) -> float:
     return float(last * ratio / (1 - ratio))
 
 
-def _weights(diagonal: AnyArray, beside: Any) -> Any:
+def _weights(diagonal: AnyArray, beside: AnyArray) -> Any:
     """Return the weights of vectors in the root."""
     count = len(diagonal)
     matrix = np.zeros((count, count))
@@ -294,7 +295,7 @@ def _weights(diagonal: AnyArray, beside: Any) -> Any:
     return vectors @ (np.sqrt(values) * vectors[0])
 
 
-def _extended(diagonal: AnyArray, beside: Any, weights: AnyArray) -> Any:
+def _extended(diagonal: AnyArray, beside: AnyArray, weights: AnyArray) -> Any:
     """Return weights of one vector more than the diagonal has numbers, if that is possible.
 
     Numbers of the diagonal hardly differ after the first ones, so that the last one stands for the

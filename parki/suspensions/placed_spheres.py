@@ -21,7 +21,7 @@ from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.fluid import Attached, InFluid, new_centres
 from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.radii import ACTS, Radii
-from parki.typing import AnyArray, Array, Box, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, Box, OptionKeywords, Seed, Unpack
 
 MOST_BOXES = 1e8  # radii over the longest edge of the box
 
@@ -145,7 +145,7 @@ class PlacedSpheres(InFluid):
                     f"{most:.2g} in {points.dtype}; give 0 for a tracer"
                 )
 
-    def _white(self, rng: Any) -> noise.White:
+    def _white(self, rng: Seed) -> noise.White:
         return noise.standard_normal(rng, self._first.dtype)
 
     def update_points(self, points: Array, *, box: Box | None = None) -> None:

@@ -17,7 +17,7 @@ from parki.suspensions.derivatives import MEANING, NAMES, check_alike
 from parki.suspensions.fluid import operator_product
 from parki.suspensions.placed_spheres import WORDS, PlacedSpheres, alone
 from parki.suspensions.radii import MOVES
-from parki.typing import AnyArray, Array, ArrayT, ResultName
+from parki.typing import AnyArray, Array, ArrayT, ResultName, Seed
 
 
 @telling
@@ -254,7 +254,7 @@ class Spheres(PlacedSpheres):
         self,
         kT: float,
         dt: float,
-        rng: Any,
+        rng: Seed,
         forces: Array | None = None,
         torques: Array | None = None,
         *,
@@ -318,7 +318,7 @@ class Spheres(PlacedSpheres):
         return self._in_library(steps, turns)
 
     @alone
-    def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
+    def noise(self, rng: Seed, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
         """Return normal numbers whose covariance is the mobility M: for other integrators.
 
         Parameters
@@ -348,7 +348,7 @@ class Spheres(PlacedSpheres):
         )
         return self._in_library(drawn) if torques else self._back(drawn)
 
-    def _generator(self, rng: Any, torques: bool, accuracy: float, drawn: bool = True) -> Any:
+    def _generator(self, rng: Seed, torques: bool, accuracy: float, drawn: bool = True) -> Any:
         """Return a generator of random numbers; refuse noise, if it is drawn, that is not there."""
         plan = self._first
         with self._together(f"noise{' of torques' if torques else ''} to {accuracy}"):

@@ -29,7 +29,7 @@ from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
 from parki.torch.graph import Linear, SumFunction
 from parki.torch.sums import INPUTS
-from parki.typing import AnyArray, OptionKeywords, Unpack
+from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
 
 if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
@@ -43,8 +43,8 @@ def _sum(
     norms: AnyArray = None,
     options: EwaldOptions | None = None,
     *,
-    systems: Any = None,
-    boxes: Any = None,
+    systems: OfPoints | None = None,
+    boxes: Boxes | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Sum {words.title}: ``{words.formula}``.
@@ -173,7 +173,11 @@ def sphere_velocities(
 
 
 def _taken(
-    norms: AnyArray, options: Any, keywords: OptionKeywords, systems: Any = None, boxes: Any = None
+    norms: AnyArray,
+    options: Any,
+    keywords: OptionKeywords,
+    systems: OfPoints | None = None,
+    boxes: Boxes | None = None,
 ) -> tuple[Any, str, Any]:
     """Return normals, options as a text, and the box, if it is a tensor with derivatives."""
     first = constants.first_box(boxes)

@@ -24,7 +24,7 @@ from parki.meaning import Varied
 from parki.runtime import ExecutionSpace
 from parki.suspensions.radii import Radii
 from parki.torch.sums import SumOptions
-from parki.typing import AnyArray
+from parki.typing import AnyArray, OfPoints
 
 if TYPE_CHECKING:
     from parki.typing import OptionKeywords, Unpack
@@ -99,7 +99,7 @@ def watch(options: Any) -> None:
 
 
 @_once
-def with_systems(text: str, systems: Any, boxes: Any) -> str:
+def with_systems(text: str, systems: OfPoints | None, boxes: Any) -> str:
     """Return such a string with systems and their boxes in it."""
     return json.dumps(json.loads(text) | Batch.of(systems, boxes)._asdict())
 

@@ -203,7 +203,7 @@ class Convolution:
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return Block(first, last, lengths, values, fill, arguments, given)
 
-    def _plane(self, split: Split, waves: list[Any], window: list[Any], basis: Any) -> Any:
+    def _plane(self, split: Split, waves: list[Any], window: list[Any], basis: AnyArray) -> Any:
         """Return M times ``k^2 + alpha^2`` of the modes that do not change along the plane.
 
         There M has the potential of screened charges alone: see `truncated.transforms`.
@@ -250,7 +250,7 @@ class Convolution:
             **block.arguments,
         )
 
-    def planes(self, hat: AnyArray, plane: Any) -> None:
+    def planes(self, hat: AnyArray, plane: AnyArray) -> None:
         """Convolve modes (components, part, sets y, z) of the first axis in place.
 
         They are padded, transformed along y and z, and back. ``plane`` is as for `FGC.apply`.
@@ -259,7 +259,7 @@ class Convolution:
         hat = hat.reshape(*hat.shape[:2], self.sets, y, z)
         run_in_threads(partial(self._planes, hat, plane), self.blocks, self.threads)
 
-    def _planes(self, modes: AnyArray, plane: Any, block: Block) -> None:
+    def _planes(self, modes: AnyArray, plane: AnyArray, block: Block) -> None:
         """Convolve a block of the modes, of which the first ones are the first block's."""
         _, y, z = self.mesh.padding.grid
         begin, count, sets = self.blocks[0].first, block.last - block.first, self.sets
@@ -334,7 +334,7 @@ class FGC(Convolution):
         before = 0 if mesh.space.on_device else int(declared["modes"].shape[0])
         return before, int(math.prod(declared["grid"].shape))
 
-    def apply(self, grid: AnyArray, plane: Any = None) -> Any:
+    def apply(self, grid: AnyArray, plane: AnyArray = None) -> Any:
         """Return the far field on the grids for spread densities (components, x, sets y, z).
 
         ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `PlaneModes`.
@@ -406,7 +406,7 @@ class FGC(Convolution):
         square = self.xp.where(square > 0, square, 1)
         return self._no_nyquist(self.xp.maximum(block.multiplier, 0) / (square * count), block)
 
-    def _no_nyquist(self, square: Any, block: Block) -> Any:
+    def _no_nyquist(self, square: AnyArray, block: Block) -> Any:
         """Return the root of a multiplier, and zeros at Nyquist indices."""
         root = self.xp.sqrt(square)
         for axis, n in enumerate(block.lengths):

@@ -161,7 +161,7 @@ class PlaneModes:
     """
 
     def __init__(
-        self, mesh: EwaldMesh, heights: Any, norms: AnyArray, systems: Systems | None = None
+        self, mesh: EwaldMesh, heights: AnyArray, norms: AnyArray, systems: Systems | None = None
     ) -> None:
         self.xp, self.sources = mesh.task.xp, mesh.task.sum.sources
         self.rows = min(2, mesh.task.sum.components)
@@ -225,7 +225,7 @@ class PlaneModes:
             else:
                 yield 0, rows[: self.rows]
 
-    def _total(self, weights: AnyArray, wave: Any) -> Any:
+    def _total(self, weights: AnyArray, wave: AnyArray) -> Any:
         """Return the sums of the products with a wave, shape (rows, systems)."""
         parts = wave.view(np.float64).reshape(-1, 2)
         if self.systems is None and self.xp is np:  # real and imaginary parts at once

@@ -25,7 +25,7 @@ from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.runtime.forks import cached_property
-from parki.typing import AnyArray
+from parki.typing import AnyArray, DType
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Mesh:
     def __init__(
         self,
         space: ExecutionSpace,
-        dtype: Any,
+        dtype: DType,
         fields: Fields,
         box: NDArray[np.float64],
         steps: NDArray[np.float64],
@@ -349,7 +349,7 @@ class EwaldMesh(Mesh):
         return other
 
 
-def _rounded(table: np.ndarray[Any, Any], dtype: Any, odd: bool) -> np.ndarray[Any, Any]:
+def _rounded(table: np.ndarray[Any, Any], dtype: DType, odd: bool) -> np.ndarray[Any, Any]:
     """Round a window's table to ``dtype``, but keep its symmetry and the sums over its points.
 
     Modes of small wavenumber see these sums, and truncated kernels of free directions multiply them

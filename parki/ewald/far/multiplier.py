@@ -24,6 +24,7 @@ from parki.ewald.task import Task
 from parki.interchange import real_name, to_host
 from parki.runtime import Kernel, load
 from parki.runtime.forks import cuts
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 
@@ -34,7 +35,7 @@ def tabulate(
     waves: list[Array],
     windows: list[Array],
     given: Any = None,
-    basis: Any = None,
+    basis: AnyArray = None,
 ) -> tuple[Any, Callable[[], None]]:
     """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
 
@@ -193,7 +194,7 @@ def cropped(
     *first, second, third = (np.arange(count, dtype=np.int32) ** 2 for count in counts)
     most = sum((count - 1) ** 2 for count in counts)
 
-    def kernels(modes: Array, numbers: Any) -> Any:
+    def kernels(modes: Array, numbers: AnyArray) -> Any:
         """Return the transforms for square wavenumbers, in units of the smallest but 0."""
         across, largest = unit * np.sqrt(numbers), unit * math.sqrt(most)
         volume = edge ** len(free)

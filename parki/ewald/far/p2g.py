@@ -15,6 +15,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.cell_list import runs
 from parki.errors import ParkiValueError
@@ -47,7 +48,7 @@ PIECE = 4 << 20
 _left: list[mmap.mmap] = []  # one at most
 
 
-def zeros(space: ExecutionSpace, size: int, dtype: Any) -> Any:
+def zeros(space: ExecutionSpace, size: int, dtype: DTypeLike) -> Any:
     """Return zeros, shape (size,): on a host in memory that was left, if it is large enough."""
     needed = size * np.dtype(dtype).itemsize
     if space.on_device or needed < LEAST or not hasattr(mmap, "MADV_FREE"):
@@ -63,7 +64,7 @@ def zeros(space: ExecutionSpace, size: int, dtype: Any) -> Any:
     return np.asarray(_Loan(block, size, np.dtype(dtype)))
 
 
-def clear(memory: Any) -> None:
+def clear(memory: AnyArray) -> None:
     """Fill a contiguous array, of the CPU or a device, with zeros."""
     pieces = memory.nbytes // PIECE
     threads = min(thread_count(), pieces) if pieces > 1 and isinstance(memory, np.ndarray) else 1
@@ -132,7 +133,7 @@ class P2G:
         src: AnyArray,
         norms: AnyArray,
         scratch: tuple[int, int] = (0, 0),
-        memory: Any = None,
+        memory: AnyArray = None,
         offsets: AnyArray = None,
         grids: int = 1,
     ) -> None:
@@ -156,7 +157,7 @@ class P2G:
         """Return the kernels of the mesh's variant."""
         return VARIANTS[mesh.spread](mesh).launches
 
-    def apply(self, dens: AnyArray, buffer: Any, grid: AnyArray = None, first: int = 0) -> Any:
+    def apply(self, dens: AnyArray, buffer: AnyArray, grid: AnyArray = None, first: int = 0) -> Any:
         """Spread ``dens`` (rows, sources); return the grid (components, x, y, z), reused.
 
         With ``grid``, spread onto that array: several grids side by side along y, from number
@@ -305,7 +306,7 @@ class TileVariant(Variant):
             **{n: spread.table(half, self.mesh.dtype) for n, half in self.mesh.tables.items()},
         }
 
-    def _parts(self, begins: Any, planes: int, total: int) -> Any:
+    def _parts(self, begins: AnyArray, planes: int, total: int) -> Any:
         """Return (tile, first entry, last + 1) of parts of the lists.
 
         Parts have a bounded size. For deterministic sums they have at least as many planes as a

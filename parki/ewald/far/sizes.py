@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from numpy.typing import DTypeLike
 
 from parki.ewald.options.variants import UNORDERED
 from parki.ewald.sums import SUMS
@@ -185,7 +187,7 @@ def scratch(teams: int, most: tuple[int, int]) -> int:
     return min(whole, 2 * (half + 1024) // teams - 1024)
 
 
-def along_z(points: int, dtype: Any, wraps: bool, on_device: bool) -> tuple[int, int]:
+def along_z(points: int, dtype: DTypeLike, wraps: bool, on_device: bool) -> tuple[int, int]:
     """Return the values of a window's row along z, and the spill of the grid, for P ``points``."""
     row = points if on_device else vector_row(points, dtype)
     return row, row - points + (points - 1 if wraps else 0)

@@ -174,7 +174,7 @@ class _Mesh(Variant):
         return counts, given
 
     def collect(
-        self, sources: Sorted, counts: Any, given: dict[str, Any], width: int = 0
+        self, sources: Sorted, counts: AnyArray, given: dict[str, Any], width: int = 0
     ) -> dict[str, Any]:
         """Return the entries by rows of ``counts``; ``width`` of each are stored by columns."""
         xp, mesh, rows = self.mesh.xp, self.mesh, counts.size
@@ -252,7 +252,7 @@ class HybridMesh(_Mesh):
         counts, given = self.count(sources)
         return self.collect(sources, counts, given, max(1, self._width(counts)))
 
-    def _width(self, counts: Any) -> int:
+    def _width(self, counts: AnyArray) -> int:
         """Return the number of columns in which enough rows have an entry."""
         longer = self.mesh.xp.bincount(counts)[::-1].cumsum()[::-1]  # rows with this many or more
         enough = max(FEWEST, PART * counts.size)

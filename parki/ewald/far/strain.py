@@ -150,7 +150,7 @@ class FarStrain:
         twice = along(xp.where(one_shot, 1.0, 2.0), axis)
         folds = [xp.minimum(at, n - at) for at, n in zip(places, full, strict=True)]
 
-        def unfolded(table: Any) -> Any:
+        def unfolded(table: AnyArray) -> Any:
             return table[part][:, folds[1]][:, :, folds[2]] * twice
 
         values, square = unfolded(block.multiplier), squares[0] + squares[1] + squares[2]
@@ -172,7 +172,7 @@ class FarStrain:
             squares = [each**2 for each in k]
         return k, squares
 
-    def _logarithm(self, square: Any) -> Any:
+    def _logarithm(self, square: AnyArray) -> Any:
         """Return the logarithm of a multiplier in closed form, differentiated by the square."""
         order = self.kind.symbol.order
         factor = self.split.factor(order)
@@ -306,7 +306,7 @@ def _scalar(modes: Waves, w: AnyArray, a: AnyArray, _: Any) -> Pairing:
     return Pairing((w * a).sum(axis=0), a, w, [0j * modes.square] * 3)
 
 
-def _flow(modes: Waves, w: AnyArray, a: AnyArray, d: Any) -> Pairing:
+def _flow(modes: Waves, w: AnyArray, a: AnyArray, d: AnyArray) -> Pairing:
     k, square = modes.k, modes.square
     kw, ka = (sum(x * each for x, each in zip(k, of, strict=True)) for of in (w, a))
     if d is not None:
@@ -323,7 +323,7 @@ def _flow(modes: Waves, w: AnyArray, a: AnyArray, d: Any) -> Pairing:
 
 
 def _curl(modes: Waves, w: AnyArray, a: AnyArray, _: Any) -> Pairing:
-    def cross(p: Any, q: AnyArray) -> Any:
+    def cross(p: AnyArray, q: AnyArray) -> Any:
         each = [(n, (n + 1) % 3, (n + 2) % 3) for n in range(3)]
         return 1j * np.stack([p[m] * q[n] - p[n] * q[m] for _, m, n in each])
 

@@ -188,7 +188,7 @@ class HostTransforms:
 
         self._in_threads(planes, hat, 1)
 
-    def _apart(self, planes: Any) -> Any:
+    def _apart(self, planes: AnyArray) -> Any:
         """Return planes in which each set has planes of its own."""
         return planes.reshape(len(planes), -1, self.grid[1], planes.shape[-1])
 
@@ -296,7 +296,7 @@ class DeviceTransforms:
             if aligned is not each:
                 each[...] = aligned
 
-    def _apart(self, planes: Any) -> Any:
+    def _apart(self, planes: AnyArray) -> Any:
         """Return planes in which each set has planes of its own."""
         return planes.reshape(len(planes), -1, self.grid[1], planes.shape[-1])
 

@@ -372,7 +372,9 @@ def _added(
     return out
 
 
-def _waves(xp: ArrayModule, n: int, k: Any, largest: float, padding: Padding) -> tuple[Any, Any]:
+def _waves(
+    xp: ArrayModule, n: int, k: AnyArray, largest: float, padding: Padding
+) -> tuple[Any, Any]:
     """Return the waves at the nodes of the fading, then their slopes; and the transform of chi.
 
     Their shapes are (k, 2 nodes) and (k,).

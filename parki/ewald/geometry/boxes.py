@@ -67,7 +67,7 @@ class Columns:
         """Return results, or values for the adjoint, over a power of the targets' sizes."""
         return values if self.scales[0] is None else values / self.scales[0] ** power
 
-    def among(self, own: Any, at: Any) -> Columns:
+    def among(self, own: AnyArray, at: AnyArray) -> Columns:
         """Return these columns of some targets, ``own`` of them, at other places ``at``."""
         scale = self.scales[0]
         return Columns(at, self.sources, (None if scale is None else scale[own], self.scales[1]))

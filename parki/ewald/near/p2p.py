@@ -304,7 +304,7 @@ class P2P:
         """Return densities (..., rows, sources) over r_c to the powers of their rows."""
         return dens if self.unit is None else dens * self.unit
 
-    def _numbered(self, points: AnyArray, row: Any) -> Any:
+    def _numbered(self, points: AnyArray, row: AnyArray) -> Any:
         """Return sorted points with a fourth row, of a number for each."""
         rows = self.sources.xp.zeros((4, points.shape[1]), dtype=self.dtype)
         rows[:3], rows[3, : row.size] = points, row
@@ -323,7 +323,7 @@ class P2P:
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
 
     def apply(
-        self, dens: AnyArray, buffer: Any, results: dict[str, AnyArray], lists: bool = True
+        self, dens: AnyArray, buffer: AnyArray, results: dict[str, AnyArray], lists: bool = True
     ) -> None:
         """Overwrite ``results`` with the near field of densities (k, rows, sources).
 

@@ -127,7 +127,7 @@ class LabelledPairs:
             )
             done += many
 
-    def strained(self, dens: AnyArray, found: Any, **own: Any) -> None:
+    def strained(self, dens: AnyArray, found: AnyArray, **own: Any) -> None:
         """Add what pairs of a density (rows, sources) make of a strain to ``found``.
 
         ``own`` are arguments of `near_strain`.

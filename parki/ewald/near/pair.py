@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.near.radial import Evaluator
@@ -124,7 +124,7 @@ def own_constants(task: Task) -> dict[str, Any]:
     return {name: True for name, own in flags.items() if own}
 
 
-def shifts(vectors: AnyArray, dtype: Any, digit: float) -> Any:
+def shifts(vectors: AnyArray, dtype: DTypeLike, digit: float) -> Any:
     """Return rows for shifts by vectors (3, n): half of each, and second parts of whole ones.
 
     For ``digit`` see `parts`.
@@ -133,7 +133,7 @@ def shifts(vectors: AnyArray, dtype: Any, digit: float) -> Any:
     return np.concatenate([high / 2, high if low is None else low])
 
 
-def parts(points: AnyArray, dtype: Any, digit: float = 0.0) -> tuple[Any, Any]:
+def parts(points: AnyArray, dtype: DTypeLike, digit: float = 0.0) -> tuple[Any, Any]:
     """Return positions in the dtype of the arithmetic, and their remainders over 2^-24, or None.
 
     Distances of close points are then as exact as with the positions given. First parts are whole

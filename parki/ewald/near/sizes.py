@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.ewald.options.variants import CELL_METHODS
 from parki.runtime import ExecutionSpace
@@ -105,7 +106,7 @@ def sizes_of(space: ExecutionSpace) -> NearSizes:
     return DEVICE if space.on_device else CPU
 
 
-def copied_at_once(space: ExecutionSpace, dtype: Any) -> int:
+def copied_at_once(space: ExecutionSpace, dtype: DTypeLike) -> int:
     """Return the sources that p2p_staged copies at a time, in the longest vector."""
     return max(1, sizes_of(space).vector // int(np.dtype(dtype).itemsize))
 

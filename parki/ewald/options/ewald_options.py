@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.lattice import (
@@ -438,7 +439,7 @@ class EwaldOptions(metaclass=Shown):
         """Return a tolerance as many times larger, as far as there is such a one."""
         return max(self.tolerance, min(self.tolerance * times, LARGEST_TOLERANCE))
 
-    def arithmetic(self, dtype: Any) -> np.dtype[Any]:
+    def arithmetic(self, dtype: DTypeLike) -> np.dtype[Any]:
         """Return the dtype of the arithmetic for arrays of ``dtype``."""
         return np.dtype(np.float32 if self.precision == "mixed" else dtype)
 
@@ -475,7 +476,7 @@ class EwaldOptions(metaclass=Shown):
             )
         return self.tolerance / ratio
 
-    def windows(self, dtype: Any) -> tuple[int, ...]:
+    def windows(self, dtype: DTypeLike) -> tuple[int, ...]:
         """Return the window points to choose from: those asked for, or all that dtype holds."""
         if self.expert.window_points is not None:
             return (self.expert.window_points,)

@@ -50,7 +50,7 @@ from parki.ewald.task import Task
 from parki.interchange import as_given
 from parki.memory import require, told
 from parki.settings import read_once
-from parki.typing import AnyArray
+from parki.typing import AnyArray, OfPoints
 
 
 class EwaldSum:
@@ -415,8 +415,8 @@ def sum_once(
     options: EwaldOptions,
     *,
     want: str | tuple[str, ...] = "u",
-    systems: Any = None,
-    exclude: Any = None,
+    systems: Systems | OfPoints | None = None,
+    exclude: Labels | OfPoints | None = None,
     tensors: AnyArray = None,
     ranks: Ranks = SERIAL,
 ) -> Any:

@@ -17,10 +17,10 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import MOST_SINGLE, limits
 from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
-from parki.typing import AnyArray
+from parki.typing import AnyArray, DType
 
 
-def counting_kernel(space: ExecutionSpace, dtype: Any) -> Kernel:
+def counting_kernel(space: ExecutionSpace, dtype: DType) -> Kernel:
     """Return the kernel of `InvalidValues`."""
     return load("extremes", "count_invalid", space, executor="embedded", REAL=real_name(dtype))
 
@@ -28,7 +28,7 @@ def counting_kernel(space: ExecutionSpace, dtype: Any) -> Kernel:
 class InvalidValues:
     """Counts values of densities that are not finite, or not for single precision."""
 
-    def __init__(self, space: ExecutionSpace, dtype: Any, single: bool) -> None:
+    def __init__(self, space: ExecutionSpace, dtype: DType, single: bool) -> None:
         self._kernel = counting_kernel(space, dtype)
         most = MOST_SINGLE if single else float(np.finfo(dtype).max)
         self._sizes = {"least": 1 / MOST_SINGLE if single else 0.0, "most": most}
@@ -50,7 +50,7 @@ class InvalidValues:
 
 
 def limits_of(
-    options: EwaldOptions, rotation: Any, dtype: Any
+    options: EwaldOptions, rotation: AnyArray, dtype: DType
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the matrix from points in the pipeline's axes to lengths along the edges.
 

@@ -71,7 +71,7 @@ class FaxenCorrections(NamedTuple):
         self,
         p2g: P2G,
         dens: AnyArray,
-        buffer: Any,
+        buffer: AnyArray,
         grid: AnyArray,
         first: int,
         second: int,
@@ -317,7 +317,7 @@ class Stages:
             fields.append(field)
         return field
 
-    def spread(self, dens: AnyArray, ordered: Any = None) -> tuple[Any, list[Any]]:
+    def spread(self, dens: AnyArray, ordered: AnyArray = None) -> tuple[Any, list[Any]]:
         """Return densities (k, rows, sources) on the grid, side by side, and modes of planes.
 
         There are such modes, of each grid, where sources are in planes along a free axis.

@@ -23,7 +23,7 @@ from parki.ewald.choice.parameters import Parameters
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.derivatives.vjp import pulled, pushed
 from parki.ewald.describe import facts, headline
-from parki.ewald.geometry.systems import rows_of_boxes
+from parki.ewald.geometry.systems import Labels, Systems, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
@@ -46,8 +46,10 @@ from parki.typing import (
     Array,
     ArrayT,
     Box,
+    Boxes,
     DerivedBy,
     InputName,
+    OfPoints,
     ResultName,
     Wanted,
 )
@@ -77,9 +79,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         options: EwaldOptions,
         *,
         want: Any = "u",
-        systems: Any = None,
-        exclude: Any = None,
-        boxes: Any = None,
+        systems: Systems | OfPoints | None = None,
+        exclude: Labels | OfPoints | None = None,
+        boxes: Boxes | None = None,
         dens: AnyArray = None,
     ) -> None:
         with ranks.collective("points"), read_once():
@@ -237,8 +239,8 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         src: Array,
         norms: Array | None = None,
         *,
-        systems: Any = None,
-        exclude: Any = None,
+        systems: OfPoints | None = None,
+        exclude: OfPoints | None = None,
         box: Box | None = None,
     ) -> None:
         """Give the plan other points, such as the next time step's; there may be more or fewer.

@@ -29,7 +29,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, SharedAddend, joined, together
 from parki.interchange import finish_reading
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyArray
+from parki.typing import AnyArray, OfPoints
 
 
 class State(NamedTuple):
@@ -176,8 +176,8 @@ class Placement:
         norms: AnyArray,
         options: EwaldOptions,
         *,
-        systems: Any,
-        exclude: Any,
+        systems: Systems | OfPoints | None,
+        exclude: Labels | OfPoints | None,
         space: ExecutionSpace | None = None,
     ) -> Cloud:
         """Return the points for sums; their values are looked at here if maps take them.
@@ -206,8 +206,8 @@ class Placement:
         src: AnyArray,
         norms: AnyArray,
         options: EwaldOptions,
-        systems: Any,
-        exclude: Any,
+        systems: Systems | OfPoints | None,
+        exclude: Labels | OfPoints | None,
     ) -> Cloud:
         """Return the points of systems in boxes."""
         boxes = cast(Any, self.boxes)
@@ -281,8 +281,8 @@ class Placement:
         src: AnyArray,
         norms: AnyArray = None,
         *,
-        systems: Any = None,
-        exclude: Any = None,
+        systems: Systems | OfPoints | None = None,
+        exclude: Labels | OfPoints | None = None,
         box: Any = None,
         attached: Any = None,
     ) -> None:

@@ -16,7 +16,7 @@ from parki.ewald.options.expert import refuse_unknown
 from parki.ewald.points.values import check_finite, extremes
 from parki.ewald.sums.record import Interaction
 from parki.interchange import as_array, rounded, told_apart
-from parki.typing import AnyArray, OptionKeywords
+from parki.typing import AnyArray, DType, OptionKeywords
 
 OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 
@@ -121,7 +121,7 @@ def check_dtypes(arrays: dict[str, AnyArray]) -> Any:
     return arrays[first].dtype
 
 
-def as_points(name: str, given: Any) -> Any:
+def as_points(name: str, given: AnyArray) -> Any:
     """Return points (3, N) as `as_array` does, or refuse them."""
     points = as_array(name, given)
     check_shape(name, points)
@@ -149,7 +149,7 @@ def check_shape(name: str, points: AnyArray) -> None:
         raise ParkiValueError(f"{name} has shape {tuple(points.shape)}; expected (3, N){hint}")
 
 
-def check_extent(name: str, points: AnyArray, extent: Any, options: EwaldOptions) -> Any:
+def check_extent(name: str, points: AnyArray, extent: AnyArray, options: EwaldOptions) -> Any:
     """Return the `extremes` of points; refuse them if not finite, or outside of the box."""
     check_finite(name, points, extent)
     if not len(extent):
@@ -178,7 +178,7 @@ def check_extent(name: str, points: AnyArray, extent: Any, options: EwaldOptions
     return extent
 
 
-def limits(options: EwaldOptions, dtype: Any) -> NDArray[np.float64]:
+def limits(options: EwaldOptions, dtype: DType) -> NDArray[np.float64]:
     """Return the smallest and largest coordinates that points of a dtype may have, (2, 3).
 
     Wrapping a point from a million boxes away would leave it few digits. The edges of free axes

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.systems import Labels, check_labels
+from parki.ewald.geometry.systems import Labels, Systems, check_labels
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points.cloud import Cloud, take_cloud
 from parki.ewald.points.values import (
@@ -28,7 +28,7 @@ from parki.ewald.sums.results import of_one, of_result
 from parki.ewald.sums.walls import near_wall
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
-from parki.typing import AnyArray
+from parki.typing import AnyArray, OfPoints
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +101,8 @@ class SumRequest:
         norms: AnyArray,
         options: EwaldOptions,
         *,
-        systems: Any = None,
-        exclude: Any = None,
+        systems: Systems | OfPoints | None = None,
+        exclude: Labels | OfPoints | None = None,
         space: ExecutionSpace | None = None,
     ) -> Cloud:
         """Return the points of all sums, of which no values were looked at: see `take_cloud`.
@@ -129,7 +129,7 @@ class SumRequest:
         alone = isinstance(self.kernel, Composite) and SUMS[first].pair.point_radii is None
         return first, alone and not SUMS[first].normals
 
-    def _labels(self, exclude: Any, cloud: Cloud) -> Labels | None:
+    def _labels(self, exclude: Labels | OfPoints | None, cloud: Cloud) -> Labels | None:
         """Return the labels that were given: see `check_labels`."""
         kernels = self.whole.labelled
         if not kernels:

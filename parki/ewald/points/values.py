@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import SUMS, stress
@@ -214,7 +214,7 @@ def check_output(
         )
 
 
-def like_points(name: str, given: Any, space: ExecutionSpace, dtype: Any) -> Any:
+def like_points(name: str, given: AnyArray, space: ExecutionSpace, dtype: DTypeLike) -> Any:
     """Return an array in the memory and dtype of the points, or refuse it."""
     values = as_array(name, given)
     check_space({name: values}, space)
@@ -231,7 +231,7 @@ def check_fields(
     want: str | tuple[str, ...],
     shapes: dict[str, tuple[int, ...]],
     space: ExecutionSpace,
-    dtype: Any,
+    dtype: DTypeLike,
     single: bool = False,
 ) -> tuple[dict[str, Any], tuple[int, ...]]:
     """Return values of results by their names, (k, rows, N); and (k,), if there are k of each.
@@ -300,7 +300,7 @@ def extremes(*arrays: Any) -> list[NDArray[np.float64]]:
     return [_ends(low, high) for low, high in parts(to_host(together))]
 
 
-def _ends(low: Any, high: Any) -> NDArray[np.float64]:
+def _ends(low: AnyArray, high: AnyArray) -> NDArray[np.float64]:
     """Return the smallest value of each row of one array, and the largest of another."""
     if not low.shape[1]:
         return np.empty((0, len(low)))
@@ -308,7 +308,7 @@ def _ends(low: Any, high: Any) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=4)
-def _extremes_kernel(space: ExecutionSpace, dtype: Any) -> Kernel:
+def _extremes_kernel(space: ExecutionSpace, dtype: DTypeLike) -> Kernel:
     return load("extremes", "extremes", space, executor="embedded", REAL=real_name(dtype))
 
 

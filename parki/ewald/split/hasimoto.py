@@ -39,6 +39,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.split.quadrature import balanced, gauss
 from parki.ewald.sums import term_of
 from parki.ewald.sums.tables import RadialTables
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 # A Gaussian ends smoothly: with this many derivatives, over about 1 / z of the square of the
@@ -63,7 +64,7 @@ class Factor(NamedTuple):
     end: float
     decays: bool
 
-    def at(self, k2: Any) -> Any:
+    def at(self, k2: AnyArray) -> Any:
         """Return the factor at squared wavenumbers ``k2``.
 
         Terms of the polynomial are at most as large as its value at k = 0: powers lose nothing.
@@ -395,7 +396,7 @@ def solve_radial(m: int, g: Array) -> Array:
     return f
 
 
-def horner_order(series: Any, degree: int) -> Array:
+def horner_order(series: AnyArray, degree: int) -> Array:
     """Return power coefficients, highest first, of Chebyshev series up to a degree."""
     out = np.zeros((degree + 1, *series.shape[1:]))
     out[: len(series)] = monomials(len(series)) @ series

@@ -222,7 +222,7 @@ def m4prime() -> M4Prime:
     return M4Prime()
 
 
-def _within(name: str, value: Any, meaning: str, numbers: range) -> int:
+def _within(name: str, value: AnyArray, meaning: str, numbers: range) -> int:
     meaning = f"{meaning}, {numbers[0]} to {numbers[-1]}"
     result = whole(name, value, meaning, numbers[0])
     if result > numbers[-1]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import STAGES, USUAL, Machine, stage_of
@@ -37,7 +38,7 @@ COMPILED_DEGREES = 4
 FILES = {False: "avx512.json", True: "h200.json"}
 
 
-def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
+def machine(space: ExecutionSpace, dtype: DTypeLike, fixed: bool = False) -> Machine:
     """Return the numbers for a space and precision.
 
     Numbers measured here serve the same device, or the same processor and number of threads. With
