@@ -395,7 +395,7 @@ def _chosen(
         tolerance=tolerance,
         density=density,
         best=place.machine(task),
-        kept=0.0 if options.deterministic else place.kept(systems * targets),
+        most_kept=0.0 if options.deterministic else place.kept(systems * targets),
     )
     return problem, select(problem), Use(task, same, False), solver_box.length
 

@@ -9,7 +9,7 @@ import parki
 from parki import EwaldOptions
 from parki.ewald.pipeline import protocol as recent
 from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.pipeline.protocol import _kept
+from parki.ewald.pipeline.protocol import _cache
 
 OPTIONS = EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-5)
 
@@ -66,7 +66,7 @@ def test_deterministic_sums_leave_nothing(space, cloud):
     trg, src, dens = cloud()
     parki.stokes_sl(trg, src, dens, options)
     parki.Plan("stokes_sl", trg, src, options)
-    assert not _kept
+    assert not _cache
 
 
 def test_boxes_of_the_points_are_not_kept(cloud, space):
@@ -75,23 +75,23 @@ def test_boxes_of_the_points_are_not_kept(cloud, space):
     for factor in (1, 1, 3):
         found = parki.stokes_sl(factor * trg, factor * src, dens, options)
         assert found.shape == (3, 400)
-    assert not _kept
+    assert not _cache
 
 
 def test_only_the_last_are_kept(space, cloud, monkeypatch):
     trg, src, dens = cloud()
     for power in range(3, 10):
         parki.stokes_sl(trg, src, dens, EwaldOptions(3, [1, 1, 1], 10.0**-power))
-    assert [key[0].options.tolerance for key in _kept] == [1e-6, 1e-7, 1e-8, 1e-9]
+    assert [key[0].options.tolerance for key in _cache] == [1e-6, 1e-7, 1e-8, 1e-9]
     parki.stokes_sl(trg, src, dens, OPTIONS)
-    assert _kept  # so little that nobody asks how much memory is free
+    assert _cache  # so little that nobody asks how much memory is free
     parki.clear_cache()
-    assert not _kept
+    assert not _cache
     parki.stokes_sl(trg, src, dens, OPTIONS)
     monkeypatch.setattr(recent, "LITTLE", 0)
     monkeypatch.setattr(recent, "free_memory", lambda _: 1e5)
     parki.stokes_sl(trg, src, dens, OPTIONS)
-    assert not _kept
+    assert not _cache
 
 
 def test_plans_leave_their_set_up_alone(space, cloud):
@@ -103,7 +103,7 @@ def test_plans_leave_their_set_up_alone(space, cloud):
     second(dens)
     assert second.setup is first.setup
     assert bool((first(dens) == before).all()) or space.on_device
-    (each, _), stages = *_kept.values(), [plan.pipeline.stages for plan in (first, second)]
+    (each, _), stages = *_cache.values(), [plan.pipeline.stages for plan in (first, second)]
     assert isinstance(each, OneDevice) and each.stages is None
     # They share the multiplier, whose memory is what is kept.
     assert stages[0].fgc.whole is stages[1].fgc.whole

@@ -223,7 +223,7 @@ def test_only_errors_of_a_recording_are_kept(monkeypatch, error, ended, told):
         with pytest.raises(type(error), match="a defect"):
             replay.Replay(space, work, {})
     else:
-        assert told in replay.how(replay.Replay(space, work, {}).problem)
+        assert told in replay.launch_mode(replay.Replay(space, work, {}).problem)
 
 
 def test_who_records():

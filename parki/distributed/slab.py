@@ -162,7 +162,7 @@ class Slab(Pipeline):
             trg=own["trg"],
             src=own["src"],
             norms=norms,
-            point_radii=own_faxen.each,
+            point_radii=own_faxen.radii,
             cells=_cells(setup, src),
             tensors=tensors,
         )

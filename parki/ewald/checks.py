@@ -193,7 +193,7 @@ class Sample:
 
         In float64 whatever the plan's dtype: equal positions stay equal.
         """
-        task, points = placed.task, placed.given
+        task, points = placed.task, placed.cloud
         systems = points.systems
         # Where the box is the points' extent, the outermost targets give the other sum the same.
         free = [r for r, edge in zip(points.trg, task.options.box, strict=True) if edge is None]

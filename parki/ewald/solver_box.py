@@ -38,21 +38,21 @@ class LatticeNumbers:
     def array(
         self,
         name: Hashable,
-        made: Callable[[SolverBox], Any],
+        numbers_of: Callable[[SolverBox], Any],
         solver_box: SolverBox,
         dtype: DTypeLike,
     ) -> Any:
-        """Return the numbers ``made`` of a box, as one array for each name and dtype."""
+        """Return the ``numbers_of`` a box, as one array for each name and dtype."""
         key = name, np.dtype(dtype)
         if key not in self._arrays:
-            values = self._space.array_module.array(made(solver_box), dtype=dtype, order="C")
-            self._arrays[key] = made, values
+            values = self._space.array_module.array(numbers_of(solver_box), dtype=dtype, order="C")
+            self._arrays[key] = numbers_of, values
         return self._arrays[key][1]
 
     def move(self, solver_box: SolverBox) -> None:
         """Overwrite all arrays by as many numbers of another box; wait for nothing."""
-        for made, array in self._arrays.values():
-            values = np.ascontiguousarray(made(solver_box), dtype=array.dtype)
+        for numbers_of, array in self._arrays.values():
+            values = np.ascontiguousarray(numbers_of(solver_box), dtype=array.dtype)
             self._space.adapter.upload(array, values)
 
 
@@ -74,7 +74,7 @@ class AxisPermutation:
 
     Attributes
     ----------
-    kept : bool
+    is_identity : bool
         Whether the order is the caller's, and nothing turns.
     mirrors : bool
         Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
@@ -82,13 +82,13 @@ class AxisPermutation:
 
     def __init__(self, axes: Iterable[int], rotation: AnyArray = None, finer: bool = False) -> None:
         self.axes, self.rotation, self.finer = [*axes], rotation, finer
-        self.kept = self.axes == [0, 1, 2] and rotation is None
+        self.is_identity = self.axes == [0, 1, 2] and rotation is None
         self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 
     @property
     def changes(self) -> bool:
         """Whether points in the order are others than the caller's."""
-        return self.finer or not self.kept
+        return self.finer or not self.is_identity
 
     @property
     def inverse(self) -> AxisPermutation:
@@ -99,23 +99,23 @@ class AxisPermutation:
         """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
         if not self.changes:
             return arrays
-        same = arrays["trg"] is arrays["src"]
-        ordered = {n: each for n, each in arrays.items() if not (same and n == "src")}
+        same = arrays["trg"] is arrays.get("src")
+        ordered = {n: array for n, array in arrays.items() if not (same and n == "src")}
         if self.finer:
-            ordered = {n: each.astype(np.float64, copy=False) for n, each in ordered.items()}
-        ordered = {n: self.rows(each) for n, each in ordered.items()}
+            ordered = {n: array.astype(np.float64, copy=False) for n, array in ordered.items()}
+        ordered = {n: self.rows(array) for n, array in ordered.items()}
         return {name: ordered["trg" if same and name == "src" else name] for name in arrays}
 
     def rows(self, values: AnyArray) -> Any:
         """Return values (..., rows, N) in the other order; themselves, if that is the same."""
-        if self.kept or values.shape[-2] == 1:
+        if self.is_identity or values.shape[-2] == 1:
             return values
         ordered = values.take(self.places(values.shape[-2]), axis=-2)
         return ordered if self.rotation is None else _rotated(ordered, self.rotation)
 
     def back(self, values: AnyArray, out: AnyArray) -> None:
         """Write values (..., rows, N) of the other order in the caller's."""
-        if self.kept or values.shape[-2] == 1:
+        if self.is_identity or values.shape[-2] == 1:
             out[...] = values
             return
         if self.rotation is not None:
@@ -153,14 +153,14 @@ def _rotated(values: AnyArray, rotation: AnyArray) -> Any:
     """
     rows, rotated = values.shape[-2], values.astype(np.float64)
     first = rows in (4, 13)  # a number comes before the rest
-    groups = [[first + 3 * each + axis for axis in range(3)] for each in range(rows // 3)]
+    groups = [[first + 3 * row + axis for axis in range(3)] for row in range(rows // 3)]
     if rows > 6:  # both indices of a tensor, one after the other
         start = {13: 4, 12: 3}.get(rows, 0)
-        groups += [[start + axis + 3 * each for each in range(3)] for axis in range(3)]
+        groups += [[start + axis + 3 * row for row in range(3)] for axis in range(3)]
     for group in groups:
-        given = [rotated[..., row, :].copy() for row in group]
+        before = [rotated[..., row, :].copy() for row in group]
         for row, weights in zip(group, rotation.tolist(), strict=True):
-            rotated[..., row, :] = sum(w * each for w, each in zip(weights, given, strict=True))
+            rotated[..., row, :] = sum(w * old for w, old in zip(weights, before, strict=True))
     return rotated.astype(values.dtype)
 
 
@@ -189,12 +189,12 @@ class SolverBox:
     numbers: LatticeNumbers | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, task: Task, given: Lattice, before: SolverBox | None = None) -> SolverBox:
+    def of(cls, task: Task, user_lattice: Lattice, before: SolverBox | None = None) -> SolverBox:
         """Return the solver's box for a box, whose unit is near the cube root of the volume.
 
         A box whose tilts are not the tilts of the box ``before`` may change them again.
         """
-        length = given.length
+        length = user_lattice.length
         kernel, want = task.kernel, task.want
         terms = [term for name in want for term in SUMS[kernel].terms.get(name, ())]
         check_length(length, task.dtype, max((term.power for term in terms), default=1))
@@ -204,11 +204,11 @@ class SolverBox:
                 f"the box has edges of about {length:g}; precision='mixed' takes 1e-9 to 1e9: "
                 "give lengths in another unit"
             )
-        lattice = given.over(unit)
+        lattice = user_lattice.over(unit)
         solver_box = cls(lattice.following(before.lattice) if before else lattice, unit, length)
         if any(solver_box.lattice.deforms):
-            kept = before.numbers if before and before.takes(solver_box) else None
-            solver_box = replace(solver_box, numbers=kept or LatticeNumbers(task.space))
+            numbers = before.numbers if before and before.takes(solver_box) else None
+            solver_box = replace(solver_box, numbers=numbers or LatticeNumbers(task.space))
         return solver_box
 
     def takes(self, other: SolverBox) -> bool:
@@ -219,13 +219,13 @@ class SolverBox:
         self,
         space: ExecutionSpace,
         name: Hashable,
-        made: Callable[[SolverBox], Any],
+        numbers_of: Callable[[SolverBox], Any],
         dtype: DTypeLike,
     ) -> Any:
-        """Return the numbers ``made`` of this box as an array; ``name`` tells them from others."""
+        """Return the ``numbers_of`` this box as an array; ``name`` tells them from others."""
         if self.numbers is None:
-            return space.adapter.constant(made(self), dtype)
-        return self.numbers.array(name, made, self, dtype)
+            return space.adapter.constant(numbers_of(self), dtype)
+        return self.numbers.array(name, numbers_of, self, dtype)
 
     def basis_on(self, space: ExecutionSpace, dtype: DTypeLike) -> Any:
         """Return the basis as an array of a space."""

@@ -177,7 +177,7 @@ def split(
             fields.near, start, accuracy, repeated, scales=scales, first=first, size=size
         )
         numbers += far
-        if not order.kept:
+        if not order.is_identity:
             order.back(numbers.copy(), numbers)
         return numbers, products
 

@@ -11,7 +11,7 @@ from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.replay import Replay, why_not
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
-from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.points.cloud import Cloud, SurveyedCloud
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
 from parki.runtime import ExecutionSpace
@@ -177,13 +177,11 @@ class Arrival:
     task, points
     one_shot : bool
         Whether one density is summed next.
-    asked : Setup, optional
+    imposed : Setup, optional
         Taken whether or not it suits the points.
 
     Attributes
     ----------
-    arrays : dict of arrays
-        Points, normals, tensors and marks, without sources that are the targets.
     problem : str
         Why launches are not recorded, if so.
     graph : Replay or None
@@ -197,12 +195,10 @@ class Arrival:
         task: Task,
         points: SurveyedCloud,
         one_shot: bool = False,
-        asked: Setup | None = None,
+        imposed: Setup | None = None,
     ) -> None:
-        self.before, self.stages, self.setup = before, before.stages, asked or setup
-        self.task, self.points, self.one_shot, self.asked = task, points, one_shot, asked
-        left_out = {"src"} if points.survey.same else set()
-        self.arrays = {n: a for n, a in points.arrays.items() if n not in left_out}
+        self.before, self.stages, self.setup = before, before.stages, imposed or setup
+        self.task, self.points, self.one_shot, self.imposed = task, points, one_shot, imposed
         self.problem = why_not(task.space, task.executor, points.targets, points.sources)
         self.later = one_shot and task.space.on_device  # a CPU runs one field after the other
         self.graph: Replay | None = None
@@ -219,7 +215,7 @@ class Arrival:
     @cached_property
     def wrapped(self) -> tuple[Any, Any]:
         """Targets and sources as the grid takes them; one array, if they are the same."""
-        return wrapped(self.task, self.solver_box, self.arrays)
+        return wrapped(self.task, self.solver_box, self.points)
 
     @cached_property
     def density(self) -> PairDensity:
@@ -234,16 +230,18 @@ class Arrival:
         capacity, stages, points = self.before.capacity, self.stages, self.points
         if self.problem or self.one_shot or points.systems or points.labels:
             return None
-        if capacity is not None and capacity.takes(self.arrays):
+        if capacity is not None and capacity.takes(points.distinct):
             return capacity
-        if stages is None or stages.sizes == _shapes(self.arrays):
+        if stages is None or stages.sizes == _shapes(points.distinct):
             return None
-        return PaddedCapacity.of(self.arrays)
+        return PaddedCapacity.of(points.distinct)
 
     @cached_property
-    def columns(self) -> dict[str, Any]:
-        """The arrays, which fill the slack."""
-        return self.capacity.points(self.task.xp, self.arrays) if self.capacity else self.arrays
+    def padded(self) -> SurveyedCloud:
+        """The points, which fill the capacity."""
+        if self.capacity is None:
+            return self.points
+        return self.points.within(self.capacity.points(self.task.xp, self.points.distinct))
 
     # ------------------------------------------------------------------ predicates
     @property
@@ -252,7 +250,7 @@ class Arrival:
         graph = self.before.graph
         if graph is None or not (self._fits_grid and self._same_marks):
             return False
-        return self.capacity is self.before.capacity and graph.takes(self.columns)
+        return self.capacity is self.before.capacity and graph.takes(self.padded.distinct)
 
     @property
     def resembles(self) -> bool:
@@ -263,20 +261,20 @@ class Arrival:
         """
         before, stages, points = self.before, self.stages, self.points
         by_launches = not self.later and (bool(self.problem) or stages is None)
-        known = self.asked is None and before.occupancy.suited is not None
+        known = self.imposed is None and before.occupancy.suited is not None
         if not (by_launches and known and self._fits_grid):
             return False
         if stages is not None:
             targets = stages.sizes["trg"][1]
             return abs(points.targets - targets) <= CROWDED * targets and self._same_marks
-        if points.labels or _shapes(self.arrays) != before.expected:
+        if points.labels or _shapes(points.distinct) != before.expected:
             return False
         return is_free(cast(Memory, before.memory), self.task.space)
 
     @cached_property
     def suits(self) -> bool:
         """Whether the parameters suit a sample of the points."""
-        if self.setup is None or self.asked is not None:
+        if self.setup is None or self.imposed is not None:
             return self.setup is not None
         return self.setup.suits(self.density, self.points)
 
@@ -290,7 +288,7 @@ class Arrival:
     def as_many(self) -> bool:
         """Whether there are stages for as many points."""
         sizes = self.stages and self.stages.sizes
-        return self._same_marks and sizes == _shapes(self.columns)
+        return self._same_marks and sizes == _shapes(self.padded.distinct)
 
     @property
     def repeats(self) -> bool:
@@ -318,7 +316,7 @@ def _shapes(arrays: dict[str, AnyArray]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in arrays.items()}
 
 
-def wrapped(task: Task, solver_box: SolverBox, arrays: dict[str, AnyArray]) -> tuple[Any, Any]:
+def wrapped(task: Task, solver_box: SolverBox, cloud: Cloud) -> tuple[Any, Any]:
     """Return targets and sources as the grid takes them; one array, if they are the same."""
-    trg = solver_box.wrap(task, arrays["trg"])
-    return trg, solver_box.wrap(task, arrays["src"]) if "src" in arrays else trg
+    trg = solver_box.wrap(task, cloud.trg)
+    return trg, trg if cloud.same else solver_box.wrap(task, cloud.src)

@@ -97,7 +97,7 @@ class EwaldSum:
     ) -> None:
         self._flux_seen = False  # by `look_for_flux`
         self.pending: Cloud | None = None
-        self._seen: Cloud | None = None  # late before, of which `given` is not made yet
+        self._seen: Cloud | None = None  # late before, of which `cloud` is not made yet
         self.pipeline = pipeline
         with pipeline.ranks.collective("Plan"), read_once(), told():
             cloud, kernel = cloud.checked().owned(), sum_of(kernel).name
@@ -127,65 +127,66 @@ class EwaldSum:
             self.access = access or Access(cloud.space)
             if tensors is not None:
                 shape = TENSOR_ROWS, cloud.targets
-                arrays["tensors"] = self._of_targets("tensors", tensors, shape)
+                tensors = like_points("tensors", tensors, self.task.space, self.dtype)
+                arrays["tensors"] = check_density("tensors", tensors, shape, of="targets")
             self._take(self._surveyed(self.task, cloud))
-            self.lattice = self._given.lattice
+            self.lattice = self._cloud.lattice
 
     def place(self, one_shot: bool = False) -> None:
         """Place the points; ``one_shot`` says that one density to sum follows at once.
 
         On a device the near field of that density runs while the far field is set up.
         """
-        kept, done = None, None
-        if self.pipeline.ranks.serial and not self._given.systems:
-            kept, done = cached_pipeline(self.task, one_shot)
+        cached, done = None, None
+        if self.pipeline.ranks.serial and not self._cloud.systems:
+            cached, done = cached_pipeline(self.task, one_shot)
         with self.access():
             self.access.follow(done)
-            self.pipeline = self._placed(self.task, self._points, one_shot, kept)
+            self.pipeline = self._placed(self.task, self._points, one_shot, cached)
 
     def cache_setup(self, one_shot: bool = False) -> None:
         """Leave a set-up for other plans like this one; after one sum, the pipeline itself."""
         pipeline = self.pipeline
-        if pipeline.ranks.serial and pipeline.setup is not None and not self._given.systems:
-            left = pipeline if one_shot else pipeline.left()
-            cache_pipeline(self.task, one_shot, left, self.access.done)
+        if pipeline.ranks.serial and pipeline.setup is not None and not self._cloud.systems:
+            remaining = pipeline if one_shot else pipeline.for_new_plans()
+            cache_pipeline(self.task, one_shot, remaining, self.access.done)
 
     # ------------------------------------------------------------------ what is placed
     @property
-    def given(self) -> SurveyedCloud:
-        """The points as they were given, once the host has looked at them."""
+    def cloud(self) -> SurveyedCloud:
+        """The points in the user's axes, once the host has looked at them."""
         if self._seen is not None:
             self._take(self._surveyed(self.task, self._as_placed(self._seen)))
-        return self._given
+        return self._cloud
 
     @property
     def points(self) -> SurveyedCloud:
         """The points as the pipeline takes them."""
-        _ = self.given  # which makes them
+        _ = self.cloud  # which makes them
         return self._points
 
-    def _take(self, given: SurveyedCloud) -> None:
-        self._given, self._points, self._seen = given, given.ordered(self.order), None
+    def _take(self, cloud: SurveyedCloud) -> None:
+        self._cloud, self._points, self._seen = cloud, cloud.ordered(self.order), None
 
     @property
     def systems(self) -> Systems | None:
         """The systems, for which no device is waited for."""
-        return self._given.systems
+        return self._cloud.systems
 
     @property
     def labels(self) -> Labels | None:
         """The labels, for which no device is waited for."""
-        return self._given.labels
+        return self._cloud.labels
 
     @property
     def radii(self) -> tuple[Any, Any] | None:
         """The radii (N,) of targets and of sources, if they have any."""
-        return self._given.radii
+        return self._cloud.radii
 
     @property
     def counts(self) -> tuple[int, int]:
         """Targets and sources of this rank."""
-        cloud = self.pending or self._seen or self._given
+        cloud = self.pending or self._seen or self._cloud
         return cloud.targets, cloud.sources
 
     def _surveyed(self, task: Task, cloud: Cloud) -> SurveyedCloud:
@@ -195,7 +196,7 @@ class EwaldSum:
         warn_of_images(task, survey, cloud.arrays, ranks.sum)
         # An empty plan keeps no box or parameters: choose them from these points.
         empty = self.pipeline.setup is None or not all(survey.totals)
-        before, size = None if empty else self._given.lattice, task.sum.pair.size
+        before, size = None if empty else self._cloud.lattice, task.sum.pair.size
         lattice = resolve(options, survey.extents, before, size)
         corners = None if empty else outgrown(options, lattice, survey.extents)
         if corners is not None:
@@ -229,7 +230,7 @@ class EwaldSum:
                     f"trg has dtype {cloud.trg.dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            old = self._given
+            old = self._cloud
             if (cloud.systems, cloud.labels) == (old.systems, old.labels):  # which are recorded
                 systems, labels = old.systems, old.labels
                 if cloud.systems is not systems or cloud.labels is not labels:
@@ -244,7 +245,7 @@ class EwaldSum:
                 cloud = cloud.checked().owned()
                 new._take(new._surveyed(new.task, cloud))
                 new.pipeline = self._placed(new.task, new._points)
-                new.lattice = new._given.lattice
+                new.lattice = new._cloud.lattice
             elif new.order.rotation is not None or new.order.finer:
                 new.pending = cloud.owned()  # the pipeline's copies are others
             else:
@@ -260,13 +261,12 @@ class EwaldSum:
         task = new.task
         if None in task.options.edges or task.flux or may_warn(task, cloud.same):
             return False
-        if cloud.systems or cloud.labels is not self._given.labels:
+        if cloud.systems or cloud.labels is not self._cloud.labels:
             return False
         if task.mixed and task.sum.normals:
             return False
-        arrays = new.order.arrays(cloud.arrays)
-        named = {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
-        return self.pipeline.place_async(task, new.lattice, named)
+        arrays = new.order.arrays(cloud.distinct)
+        return self.pipeline.place_async(task, new.lattice, arrays)
 
     def validate_pending(self) -> tuple[bool, bool]:
         """Return whether late points were in the box, and suit the set-up; the host waits."""
@@ -320,7 +320,7 @@ class EwaldSum:
         """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources)."""
         task, pipeline, order = self.task, self.pipeline, self.order
         if task.flux and not self._flux_seen:
-            self._flux_seen = look_for_flux(task, self.given, values, pipeline.ranks.sum)
+            self._flux_seen = look_for_flux(task, self.cloud, values, pipeline.ranks.sum)
         if pipeline.setup is None or not task.want or not len(values):
             for array in rows.values():
                 array.fill(0)
@@ -331,13 +331,13 @@ class EwaldSum:
             stress.combine(rows, parts)
             for name in rows.keys() - {*task.want, *stress.MADE}:
                 rows[name].fill(0)
-        if not order.kept:
+        if not order.is_identity:
             for array in rows.values():
                 order.back(array.copy(), array)
 
     def solvers(self, values: AnyArray) -> Any:
         """Return densities (k, rows, N) in the order of the pipeline's axes and in its unit."""
-        ordered = values if self.order.kept else self.order.rows(values)
+        ordered = values if self.order.is_identity else self.order.rows(values)
         if self.task.sum.lengths is None or self.pipeline.setup is None:
             return ordered
         return self.pipeline.setup.measured(ordered)
@@ -365,20 +365,15 @@ class EwaldSum:
             return
         task, (targets, sources) = self.task, self.counts
         results = sum(math.prod(shape) for shape in self.shapes().values())
-        each = values.dtype.itemsize * (1 if self.order.kept else 2) * results
+        bytes_of_one = values.dtype.itemsize * (1 if self.order.is_identity else 2) * results
         if task.mixed:
-            each += task.dtype.itemsize * (results + task.sum.rows * sources)
+            bytes_of_one += task.dtype.itemsize * (results + task.sum.rows * sources)
         require(
             task.space,
-            (len(values) - 1) * each,
+            (len(values) - 1) * bytes_of_one,
             f"the results of {len(values)} densities at {targets} targets",
             "sum fewer at a time",
         )
-
-    def _of_targets(self, name: str, values: AnyArray, shape: tuple[int, ...], **how: bool) -> Any:
-        """Return values of the targets as (rows, targets), or refuse them."""
-        values = like_points(name, values, self.task.space, self.dtype)
-        return check_density(name, values, shape, of="targets", **how)
 
 
 def _order(task: Task) -> AxisPermutation:

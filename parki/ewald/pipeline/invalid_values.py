@@ -41,7 +41,7 @@ class InvalidValues:
         self._kernel(count, values=flat, rows=len(flat), invalid=numbers, **self._sizes)
         self._report.send()
 
-    def found(self) -> bool:
+    def any_found(self) -> bool:
         """Return whether there were some."""
         (count,) = self._report.read()
         if count:
@@ -76,7 +76,7 @@ class ReplacedValues:
     space, options
     arrays : dict of arrays
         As those to come.
-    given : dtype
+    users_dtype : dtype
         Of the user's points, whose roundings count.
     invalid : array, shape (1,)
         Where they are counted.
@@ -87,12 +87,12 @@ class ReplacedValues:
         space: ExecutionSpace,
         options: EwaldOptions,
         arrays: dict[str, AnyArray],
-        given: Any,
+        users_dtype: Any,
         invalid: Any,
     ) -> None:
         self._launches = []
         dtype, constant = arrays["trg"].dtype, space.adapter.constant
-        of_points = limits_of(options, options.cell and options.cell.rotation, given)
+        of_points = limits_of(options, options.cell and options.cell.rotation, users_dtype)
         most = MOST_SINGLE if options.precision == "mixed" else float(np.finfo(dtype).max)
         of_normals = np.eye(3), np.array([[-most] * 3, [most] * 3]), np.zeros(3)
         kernel = load(
@@ -102,8 +102,8 @@ class ReplacedValues:
         for name in arrays.keys() & {"trg", "src", "norms"}:
             matrix, ends, inside = of_normals if name == "norms" else of_points
             numbers = {"edgewise": matrix, "lowest": ends[0], "highest": ends[1], "inside": inside}
-            own = {label: constant(each, dtype) for label, each in numbers.items()}
-            self._launches.append((name, partial(kernel, invalid=invalid, **own)))
+            arguments = {label: constant(each, dtype) for label, each in numbers.items()}
+            self._launches.append((name, partial(kernel, invalid=invalid, **arguments)))
 
     def __call__(self, arrays: dict[str, AnyArray]) -> None:
         """Replace values of arrays by name."""

@@ -15,14 +15,10 @@ import numpy as np
 from parki.ewald.choice.memory import Memory, Use, check_memory
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline.arrival import (
-    Arrival,
-    PlacedOnDevice,
-    wrapped,
-)
+from parki.ewald.pipeline.arrival import Arrival, PlacedOnDevice, wrapped
 from parki.ewald.pipeline.invalid_values import ReplacedValues
 from parki.ewald.pipeline.protocol import Watch, clear_cache
-from parki.ewald.pipeline.replay import Applications, Replay, how
+from parki.ewald.pipeline.replay import Applications, Replay, launch_mode
 from parki.ewald.pipeline.setup import Setup, choose
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.points.cloud import SurveyedCloud
@@ -81,7 +77,7 @@ class OneDevice(PlacedOnDevice):
 
     def decided(self, arrival: Arrival, graph: bool = True) -> tuple[str, OneDevice]:
         """Return how the points are placed, and the pipeline; with ``graph`` perhaps by one."""
-        if graph and arrival.has_graph and (new := self._kept(arrival)):
+        if graph and arrival.has_graph and (new := self._replayed(arrival)):
             return "keep", new
         if arrival.resembles and (new := self._moved(arrival)):
             return "move", new
@@ -97,12 +93,12 @@ class OneDevice(PlacedOnDevice):
 
     def _placed(self, arrival: Arrival, decision: str, new: OneDevice) -> OneDevice:
         new.decision = decision
-        new._box = None if arrival.asked else arrival.points.lattice
+        new._box = None if arrival.imposed else arrival.points.lattice
         return new
 
-    def _kept(self, arrival: Arrival) -> OneDevice | None:
+    def _replayed(self, arrival: Arrival) -> OneDevice | None:
         """Place points by the graph; return None if the set-up is wrong for them."""
-        self._place_async(arrival.points.lattice, arrival.columns)
+        self._place_async(arrival.points.lattice, arrival.padded.distinct)
         return self if self._stays(arrival) else None
 
     def _recorded(self, arrival: Arrival) -> OneDevice | None:
@@ -112,18 +108,20 @@ class OneDevice(PlacedOnDevice):
         new.capacity = arrival.capacity
         invalid = new.occupancy.begin(task.space).numbers[3:]
         users = np.dtype(np.float64) if task.mixed else task.dtype
-        mend = ReplacedValues(task.space, task.options, arrival.columns, users, invalid)
+        arriving = arrival.padded.distinct
+        replace_invalid = ReplacedValues(task.space, task.options, arriving, users, invalid)
 
         def place(arrays: dict[str, AnyArray]) -> None:
-            mend(arrays)
-            both = wrapped(task, setup.solver_box, arrays)
-            new._take(Stages(setup, memory, arrays, both, points, old))
+            replace_invalid(arrays)
+            cloud = points.within(arrays)
+            on_grid = wrapped(task, setup.solver_box, cloud)
+            new._take(Stages(setup, memory, cloud, on_grid=on_grid, old=old))
 
-        new.graph = arrival.graph = Replay(task.space, place, arrival.columns)
+        new.graph = arrival.graph = Replay(task.space, place, arriving)
         if new.graph.problem:
             return None
         new._copies = {n: array.copy() for n, array in new.graph.arrays.items()}
-        new.graph(arrival.columns, {})
+        new.graph(arriving, {})
         new.occupancy.suited = new.occupancy.read()
         return new
 
@@ -144,10 +142,11 @@ class OneDevice(PlacedOnDevice):
         targets, sources, systems = points.counts
         if arrival.capacity is not None:
             targets, sources = arrival.capacity
-        asked = replace(setup.problem, targets=targets, sources=sources, systems=systems)
+        problem = replace(setup.problem, targets=targets, sources=sources, systems=systems)
         labels = points.labels.sizes if points.labels else None
-        needs = asked, setup.parameters, Use(task, points.survey.same, arrival.one_shot, labels)
-        memory = check_memory(*needs, setup.solver_box.length, clear_cache)
+        use = Use(task, points.survey.same, arrival.one_shot, labels)
+        length = setup.solver_box.length
+        memory = check_memory(problem, setup.parameters, use, length, clear_cache)
         with preparing(setup.kernels(points.targets)):
             new = self._stages(arrival, memory)
         return new._suited(arrival)
@@ -156,10 +155,15 @@ class OneDevice(PlacedOnDevice):
         """Return a pipeline by other parameters."""
         task, (trg, src) = arrival.task, arrival.wrapped
         clouds = (src,) if trg is src else (trg, src)
-        how = arrival.points, arrival.solver_box, arrival.density, clouds
-        arrival.setup = Setup.of(
-            task, arrival.solver_box, *choose(task, *how, one_shot=arrival.one_shot)
+        problem, chosen = choose(
+            task,
+            arrival.points,
+            arrival.solver_box,
+            arrival.density,
+            clouds,
+            one_shot=arrival.one_shot,
         )
+        arrival.setup = Setup.of(task, arrival.solver_box, problem, chosen)
         return self._renewed(arrival)
 
     def _stages(self, arrival: Arrival, memory: Memory, old: Stages | None = None) -> OneDevice:
@@ -167,11 +171,11 @@ class OneDevice(PlacedOnDevice):
         setup, later = cast(Setup, arrival.setup), arrival.later
         new = OneDevice(setup, memory, arrival.problem)
         new.capacity, new.graph = arrival.capacity, arrival.graph
-        both = arrival.wrapped
+        on_grid, cloud = arrival.wrapped, arrival.padded
         if new.capacity is not None:
-            both = wrapped(arrival.task, setup.solver_box, arrival.columns)
-        how = arrival.columns, both, arrival.points, old
-        new._take(Stages(setup, memory, *how, far_later=later), later)
+            on_grid = wrapped(arrival.task, setup.solver_box, cloud)
+        stages = Stages(setup, memory, cloud, on_grid=on_grid, old=old, far_later=later)
+        new._take(stages, later)
         return new
 
     def _take(self, stages: Stages, later: bool = False) -> None:
@@ -182,13 +186,13 @@ class OneDevice(PlacedOnDevice):
 
     def _suited(self, arrival: Arrival) -> OneDevice:
         """Return this pipeline, with how its points crowd as how points do that it suits."""
-        if not arrival.later and arrival.asked is None:
+        if not arrival.later and arrival.imposed is None:
             self.occupancy.suited = self.occupancy.read()
         return self
 
     def _stays(self, arrival: Arrival) -> bool:
         """Return whether the set-up suits points that were placed before that was known."""
-        if arrival.asked is not None:
+        if arrival.imposed is not None:
             return True
         crowds = self.occupancy.received()
         if self.occupancy.matches(crowds):
@@ -272,7 +276,7 @@ class OneDevice(PlacedOnDevice):
         if stages is not None:
             stages.fgc.fill(setup.mesh, values)
 
-    def left(self) -> OneDevice:
+    def for_new_plans(self) -> OneDevice:
         """Return a pipeline for new plans like this one: its set-up, and which points suited."""
         new = OneDevice(self.setup, self.memory)
         if self.stages is not None and self.stages.labels is None:
@@ -369,5 +373,5 @@ class OneDevice(PlacedOnDevice):
         if capacity is not None:
             lines = f"\n  slack for {capacity.targets} targets, {capacity.sources} sources"
         if self.graph is not None:
-            lines += f"\n  updates: {how(self.graph.problem)}"
+            lines += f"\n  updates: {launch_mode(self.graph.problem)}"
         return lines + self.applications.describe()

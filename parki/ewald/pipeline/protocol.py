@@ -125,7 +125,7 @@ class Pipeline:
         """Return copies of arrays as they were when they followed."""
         raise NotImplementedError
 
-    def left(self) -> Pipeline:
+    def for_new_plans(self) -> Pipeline:
         """Return a pipeline for new plans like this one: its set-up, and which points suited."""
         raise NotImplementedError
 
@@ -166,7 +166,7 @@ PART = 1 / 4  # of the free memory, which those that are kept may take
 # What finished sums and new plans leave for the next ones like them, which would else choose
 # parameters, plan transforms and tabulate multipliers again. By task, device, and whether it was
 # for one sum; what each used last, and the end of that.
-_kept: dict[Key, tuple[Pipeline, Any]] = {}
+_cache: dict[Key, tuple[Pipeline, Any]] = {}
 
 
 def cached_pipeline(task: Task, one_shot: bool) -> tuple[Pipeline | None, Any]:
@@ -174,11 +174,11 @@ def cached_pipeline(task: Task, one_shot: bool) -> tuple[Pipeline | None, Any]:
 
     None, too, where other numbers of the machine would now choose its parameters.
     """
-    kept, done = _kept.pop(_key(task, one_shot), (None, None))
-    setup = None if kept is None else kept.setup
+    pipeline, done = _cache.pop(_key(task, one_shot), (None, None))
+    setup = None if pipeline is None else pipeline.setup
     if setup is None or setup.problem.machine != machine(task.space, task.dtype):
         return None, None
-    return kept, done
+    return pipeline, done
 
 
 def cache_pipeline(task: Task, one_shot: bool, pipeline: Pipeline, done: Any = None) -> None:
@@ -189,11 +189,11 @@ def cache_pipeline(task: Task, one_shot: bool, pipeline: Pipeline, done: Any = N
     """
     if None in task.options.box or task.options.deterministic:
         return
-    _kept[_key(task, one_shot)] = pipeline, done
-    same_kind = [key for key in list(_kept) if key[1] == one_shot]
+    _cache[_key(task, one_shot)] = pipeline, done
+    same_kind = [key for key in list(_cache) if key[1] == one_shot]
     for key in same_kind[:-MOST]:
-        _kept.pop(key, None)
-    held = sum(each.holds for each, _ in list(_kept.values()))
+        _cache.pop(key, None)
+    held = sum(each.holds for each, _ in list(_cache.values()))
     if held > LITTLE and held > PART * (free_memory(task.space) + held):
         clear_cache()
 
@@ -205,7 +205,7 @@ def clear_cache() -> None:
     four plans leave parameters and tables for new ones like them, all in at most a quarter of the
     free memory. Sums in a loop cost what time steps of a plan cost. Plans are not concerned.
     """
-    _kept.clear()
+    _cache.clear()
 
 
 def _key(task: Task, one_shot: bool) -> Key:

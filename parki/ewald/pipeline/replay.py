@@ -142,9 +142,9 @@ class Applications:
 
     def describe(self) -> str:
         """Return how launches are made, where it is known."""
-        return f"\n  launches: {how(self.problem)}" if self._graphs or self.problem else ""
+        return f"\n  launches: {launch_mode(self.problem)}" if self._graphs or self.problem else ""
 
 
-def how(problem: str) -> str:
+def launch_mode(problem: str) -> str:
     """Return how launches are made, in words."""
     return f"one by one: {problem}" if problem else "as one graph"

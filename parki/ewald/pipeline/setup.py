@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from parki.ewald.far.gauge import Constants
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
@@ -190,13 +191,21 @@ class Setup:
             kernels.append(counting_kernel(space, np.dtype("f8") if task.mixed else dtype))
         return kernels
 
-    def gauge(self, trg: AnyArray, src: AnyArray, norms: AnyArray, **how: Any) -> Constants:
-        """Return the constants of the sum of points as given, with normals in solver units.
+    def gauge(
+        self,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
+        *,
+        systems: Systems | None = None,
+        together: Callable[[Any], Any] | None = None,
+    ) -> Constants:
+        """Return the constants of the sum of points as the user has them: see `Constants`.
 
-        ``how`` goes to `Constants`.
+        Normals are in solver units.
         """
         points = (trg, src, norms) if self.task.flux else None
-        return Constants(self.mesh, self.split, points, **how)
+        return Constants(self.mesh, self.split, points, together, systems)
 
 
 def choose(
@@ -219,12 +228,12 @@ def choose(
         Whether the plan is made for a single density: then no lists of pairs are kept.
     """
     options, counts = task.options, points.counts
-    kept = 0.0
+    most_kept = 0.0
     if not one_shot and not options.deterministic:
-        kept = most_pairs(task.space, counts[2] * counts[0], ranks)
+        most_kept = most_pairs(task.space, counts[2] * counts[0], ranks)
     best = machine(task.space, task.dtype, fixed=options.deterministic)
     box = replace(points.lattice, deforms=solver_box.lattice.deforms)
-    problem = pose(task, box, solver_box.length, counts, points.tolerance, density, best, kept)
+    problem = pose(task, box, solver_box.length, counts, points.tolerance, density, best, most_kept)
     lattice = problem.lattice
     chosen = select(problem)
     if points.systems:
@@ -249,7 +258,7 @@ def pose(
     tolerance: float,
     density: PairDensity,
     best: Machine,
-    kept: float,
+    most_kept: float,
 ) -> Problem:
     """Return the problem for which parameters are chosen.
 
@@ -264,7 +273,7 @@ def pose(
     tolerance : float
         Of random densities.
     best : Machine
-    kept : float
+    most_kept : float
         Most pairs for which lists are kept.
     """
     options, (targets, sources, systems) = task.options, counts
@@ -274,10 +283,10 @@ def pose(
         cutoff = options.cutoff / length
     elif expert.sources_per_cell is not None:
         cutoff = (expert.sources_per_cell / sources) ** (1 / 3)
-    asked = (expert.p2p_method, expert.p2g_method, expert.g2p_method)
+    methods = (expert.p2p_method, expert.p2g_method, expert.g2p_method)
     p2p, p2g, g2p = (
         usual if method == "auto" else method
-        for method, usual in zip(asked, best.usual, strict=True)
+        for method, usual in zip(methods, best.usual, strict=True)
     )
     if systems > 1 and g2p == "target":
         g2p = "tile"  # which knows of systems
@@ -298,13 +307,13 @@ def pose(
         g2p,
         options.windows(task.dtype),
         cutoff,
-        kept,
+        most_kept,
         systems,
     )
     if cutoff is not None:
         name: str = "sources_per_cell" if options.cutoff is None else "cutoff"
-        given = options.cutoff or expert.sources_per_cell or 0.0
-        check_cutoff(problem, name, given, length, task.dtype == np.float32)
+        cutoff_given = options.cutoff or expert.sources_per_cell or 0.0
+        check_cutoff(problem, name, cutoff_given, length, task.dtype == np.float32)
     return problem
 
 

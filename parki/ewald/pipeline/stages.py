@@ -17,8 +17,8 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.points import radii_of, result_rows
-from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.points import result_rows
+from parki.ewald.points.cloud import Cloud
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
@@ -36,35 +36,40 @@ class FaxenCorrections(NamedTuple):
 
     Attributes
     ----------
-    each : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
+    radii : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
         The radii of targets and sources.
     faxen_factors : tuple of 2
         What multiplies the Laplacians that targets take, arrays by result, and of the fields that
         sources make, an array; None where there are none.
     """
 
-    each: tuple[Any, Any] | None = None
+    radii: tuple[Any, Any] | None = None
     faxen_factors: tuple[dict[str, Any] | None, Any] = (None, None)
 
     @classmethod
     def of(
-        cls, task: Task, solver_box: SolverBox, given: tuple[Any, Any] | None
+        cls, task: Task, solver_box: SolverBox, radii: tuple[Any, Any] | None
     ) -> FaxenCorrections:
         """Return the corrections for radii in the user's unit, if there are any."""
         of_targets, of_sources = task.sum.symbol.laplacians
-        if given is not None:
+        if radii is not None:
             unit = task.dtype.type(solver_box.factor ** (task.sum.pair.point_radii or 0))
-            trg, src = (unit * point_radii.astype(task.dtype) for point_radii in given)
+            trg, src = (unit * point_radii.astype(task.dtype) for point_radii in radii)
         elif of_targets or of_sources:  # all of one radius
             one = SUMS[SUMS.in_unit(task.kernel, solver_box.unit)].pair.largest
             trg = src = task.dtype.type(one)
         else:
             return cls()
-        made = {r: trg**2 * task.dtype.type(task.sum.faxen_factor(r)) for r in ("u", *task.want)}
-        own: Any = np.asarray(task.sum.faxen_factors, dtype=task.dtype)
+        of_results = {
+            r: trg**2 * task.dtype.type(task.sum.faxen_factor(r)) for r in ("u", *task.want)
+        }
+        factors: Any = np.asarray(task.sum.faxen_factors, dtype=task.dtype)
         return cls(
-            None if given is None else (trg, src),
-            (made if of_targets else None, src**2 * task.xp.asarray(own) if of_sources else None),
+            None if radii is None else (trg, src),
+            (
+                of_results if of_targets else None,
+                src**2 * task.xp.asarray(factors) if of_sources else None,
+            ),
         )
 
     def spread(
@@ -117,12 +122,10 @@ class Stages:
     ----------
     setup, memory
         With what the stages need, as predicted.
-    arrays : dict of arrays
-        "trg", and "src" if they are others, "norms", "tensors" and marks if there are any.
-    wrapped : tuple of 2 arrays
+    cloud : Cloud
+        In the axes of the pipeline.
+    on_grid : tuple of 2 arrays
         Targets and sources as the grid takes them; one array, if they are the same.
-    points : SurveyedCloud
-        With their systems and labels.
     old : Stages, optional
         For other points, by the same set-up, but perhaps in a box of other tilts. Their grids are
         taken over, and nothing waits.
@@ -139,20 +142,19 @@ class Stages:
         self,
         setup: Setup,
         memory: Memory,
-        arrays: dict[str, AnyArray],
-        wrapped: tuple[Any, Any],
-        points: SurveyedCloud,
+        cloud: Cloud,
+        *,
+        on_grid: tuple[Any, Any],
         old: Stages | None = None,
         far_later: bool = False,
     ) -> None:
-        systems, labels = points.systems, points.labels
-        task, solver_box = setup.task, setup.solver_box
-        self.setup, self.memory, self.systems, self.labels = setup, memory, systems, labels
-        self.sizes = {name: array.shape for name, array in arrays.items()}
-        self.count = systems.count if systems else 1
+        task, solver_box, arrays = setup.task, setup.solver_box, cloud.arrays
+        self.setup, self.memory = setup, memory
+        self.systems, self.labels = cloud.systems, cloud.labels
+        self.sizes = {name: array.shape for name, array in cloud.distinct.items()}
+        self.count = self.systems.count if self.systems else 1
         self.grids = self.count * task.sum.symbol.grids  # of a density
         self.plane: PlaneModes | None = None
-        given = arrays["trg"], arrays.get("src", arrays["trg"])
         norms = exact = None
         tensors = arrays.get("tensors")
         if "norms" in arrays:
@@ -160,21 +162,28 @@ class Stages:
             norms = exact.astype(task.dtype, copy=False)
         if tensors is not None:
             tensors = tensors.astype(task.dtype, copy=False)
-        self.faxen = FaxenCorrections.of(task, solver_box, radii_of(arrays))
+        self.faxen = FaxenCorrections.of(task, solver_box, cloud.radii)
         self._recorded = task.space.adapter.records()
-        how: dict[str, Any] = {
-            "tensors": tensors,
-            "point_radii": self.faxen.each,
-            "systems": systems,
-        }
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = {} if old is None else old._grids
-        far = partial(self._place_far, *wrapped, norms, tensors, (*given, exact), old)
-        apart = self._recorded and self._apart(wrapped[1].shape[1])
+        far = partial(self._place_far, cloud, on_grid, norms, tensors, exact, old)
+        sources = cloud.sources
+        apart = self._recorded and self._apart(sources)
         with task.space.adapter.beside(far) if apart else nullcontext():
-            how |= {"labels": labels, "kept": None if old is None else old.p2p.kernels}
-            self.p2p = P2P(task, solver_box, setup.pair, *given, norms, **how)
-            rows, sources = task.sum.rows, wrapped[1].shape[1]
+            self.p2p = P2P(
+                task,
+                solver_box,
+                setup.pair,
+                cloud.trg,
+                cloud.src,
+                norms,
+                tensors=tensors,
+                point_radii=self.faxen.radii,
+                systems=self.systems,
+                labels=self.labels,
+                kept=None if old is None else old.p2p.kernels,
+            )
+            rows = task.sum.rows
             # For sorted densities of P2P, by how many at a time.
             self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}
             # A density of P2G, in the memory of P2P's densities.
@@ -185,15 +194,15 @@ class Stages:
 
     def _place_far(
         self,
-        trg: AnyArray,
-        src: AnyArray,
+        cloud: Cloud,
+        on_grid: tuple[Any, Any],
         norms: AnyArray,
         tensors: AnyArray,
-        given: Any,
+        exact: AnyArray,
         old: Stages | None,
     ) -> None:
-        """Set up the far field of wrapped points, whose gauge takes them as they were given."""
-        mesh, systems = self.setup.mesh, self.systems
+        """Set up the far field; its gauge takes unwrapped points and the ``exact`` normals."""
+        mesh, systems, (trg, src) = self.setup.mesh, self.systems, on_grid
         targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
         scratch = FGC.scratch(mesh, self.grids) if old is None else old.p2g.scratch
@@ -211,7 +220,7 @@ class Stages:
         if old is not None and old.systems is systems and not self.setup.task.flux:
             self.gauge = old.gauge  # which takes no points, nor what tilts change
         else:
-            self.gauge = self.setup.gauge(*given, systems=systems)
+            self.gauge = self.setup.gauge(cloud.trg, cloud.src, exact, systems=systems)
 
     def run(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch = unwatched) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
@@ -223,8 +232,8 @@ class Stages:
         to_place, self._to_place = self._to_place, None
         apart: list[Any] = []
         if self._recorded and len(dens) == 1 and self._apart(dens.shape[-1]):
-            own = xp.empty_like(self.sorted)  # both fields sort the density at the same time
-            to_place = partial(self._far_field, dens, watch, own, apart)
+            buffer = xp.empty_like(self.sorted)  # both fields sort the density at the same time
+            to_place = partial(self._far_field, dens, watch, buffer, apart)
         beside = space.adapter.beside(to_place) if to_place else nullcontext()
         with beside, watch("P2P"):
             buffer = self._buffers[1] if len(dens) == 1 else self._buffer(len(dens))
@@ -236,8 +245,8 @@ class Stages:
             fields = apart or [self._far_field(dens[part], watch)]
             with watch("G2P"):
                 for place in range(many):
-                    own = {n: a[done + place] for n, a in flat.items()}
-                    self.gather(fields[0], exact[done + place], own, place)
+                    buffer = {n: a[done + place] for n, a in flat.items()}
+                    self.gather(fields[0], exact[done + place], buffer, place)
             done += many
         for name, array in results.items():
             if array is not flat[name]:
@@ -303,14 +312,14 @@ class Stages:
         return sources <= APART and bool(self.setup.task.space.adapter.capturing())
 
     def _far_field(
-        self, dens: AnyArray, watch: Watch, own: Any = None, fields: list[Any] | None = None
+        self, dens: AnyArray, watch: Watch, buffer: Any = None, fields: list[Any] | None = None
     ) -> Any:
         """Return the field of densities whose grids there is memory for; add it to ``fields``.
 
-        ``own`` has memory for the sorted density, if P2P uses the common one at the same time.
+        ``buffer`` has memory for the sorted density, if P2P uses the common one at the same time.
         """
         with watch("P2G"):
-            grid, planes = self.spread(dens, own)
+            grid, planes = self.spread(dens, buffer)
         with watch("FGC"):
             field = self.convolve(grid, planes, len(dens))
         if fields is not None:
@@ -369,9 +378,9 @@ class Stages:
         if not self.p2g.variant.several or not space.on_device:
             return 1
         names = ("grid", "modes", "padded block", "transforms")
-        own = sum(self.memory.parts[name] for name in names)
+        bytes_of_one = sum(self.memory.parts[name] for name in names)
         for most in [n for n in GRIDS if n <= many]:
-            if most not in self._grids and most * own <= PART * free_memory(space):
+            if most not in self._grids and most * bytes_of_one <= PART * free_memory(space):
                 sets = most * self.grids
                 declared = grid_buffers(mesh.task, mesh.padding, mesh.stored, sets)
                 grids = mesh.task.xp.empty(*declared["grid"])

@@ -154,7 +154,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def points(self) -> SurveyedCloud:
         """The points, and their box: another object for other points."""
         with self.exclusive():
-            of_first, cloud = self.terms[0].sum.given, self._placement.cloud
+            of_first, cloud = self.terms[0].sum.cloud, self._placement.cloud
             if self._combination.plain:
                 return of_first
             version, points = self._points
@@ -349,7 +349,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         pending = self._placement.ranks.serial and self.space.adapter.records()
         values = self._density(dens, pending)
         results = self._combination.apply(values, out, watch)
-        if pending and self._invalid is not None and self._invalid.found():
+        if pending and self._invalid is not None and self._invalid.any_found():
             check_values("dens", values, self._combination.density_shape, self.task.mixed)
         return as_given(results, dens) if out is None else results
 

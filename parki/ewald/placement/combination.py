@@ -19,7 +19,7 @@ from parki.ewald.checks import Sample, promise
 from parki.ewald.geometry.boxes import WHOLE
 from parki.ewald.pipeline.ewald_sum import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
-from parki.ewald.pipeline.replay import Replay, how
+from parki.ewald.pipeline.replay import Replay, launch_mode
 from parki.ewald.placement.placement import Placement
 from parki.ewald.placement.term import PlacedTerm, Places
 from parki.ewald.points import check_outputs
@@ -162,7 +162,7 @@ class LinearCombination:
 
     def describe(self) -> list[str]:
         """Return a line that says why there is no graph of all terms, if so."""
-        return [f"  launches of all sums: {how(self._problem)}"] if self._problem else []
+        return [f"  launches of all sums: {launch_mode(self._problem)}"] if self._problem else []
 
     # ------------------------------------------------------------------ transposed
     def transposed(self, values: dict[str, Any]) -> Any:
@@ -183,7 +183,7 @@ class LinearCombination:
         """
         if self.plain:
             one = self.terms[0]
-            return promise(one.task, one.sum.given, self.placement.ranks, values)
+            return promise(one.task, one.sum.cloud, self.placement.ranks, values)
         several, systems = values.ndim == 3, self.placement.cloud.systems
         values = values if several else values[None]
         shape = len(values), 1 if systems is None else systems.count
@@ -195,7 +195,9 @@ class LinearCombination:
         per_result = [total if systems else total[:, 0] for total in totals.values()]
         if several:
             return tuple(per_result)
-        return tuple(each[0] if systems else float(each[0]) for each in per_result)
+        return tuple(
+            totals_of_one[0] if systems else float(totals_of_one[0]) for totals_of_one in per_result
+        )
 
     def exact(self, sample: Sample, values: AnyArray) -> dict[str, Any]:
         """Return results (rows, N) at sampled targets by other parameters, of one density."""
@@ -206,14 +208,14 @@ class LinearCombination:
             for name, size in rows.items()
         }
         for term in self.terms:
-            own, at = sample.of(to_host(term.columns.targets))
-            if not self.placement.ranks.sum(own.size):
+            of_term, at = sample.of(to_host(term.columns.targets))
+            if not self.placement.ranks.sum(of_term.size):
                 continue
             places = term.places
             if places is None:
-                places = Places(WHOLE, {}, {"points": term.sum.given.arrays["trg"]})
+                places = Places(WHOLE, {}, {"points": term.sum.cloud.arrays["trg"]})
             dens = term.shaped(term.densities(values[None]))
-            cloud, places_of = sample.cloud(term.sum, own)
+            cloud, places_of = sample.cloud(term.sum, of_term)
             engine, want = self.placement.ranks.engine(), term.sum.want
             placed = place_and_sum(engine, term.kernel, cloud, dens.astype(np.float64), want)
             results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
@@ -221,8 +223,10 @@ class LinearCombination:
                 name: array[..., places_of].reshape(len(dens), size, -1)
                 for (name, size), array in zip(placed[0].sizes.items(), results, strict=True)
             }
-            columns = term.columns.among(own, at)
-            of_targets = {n: a[..., own].astype(np.float64) for n, a in places.of_targets.items()}
+            columns = term.columns.among(of_term, at)
+            of_targets = {
+                n: a[..., of_term].astype(np.float64) for n, a in places.of_targets.items()
+            }
             places = places._replace(columns=columns, of_targets=of_targets)
             term.add_results(sampled, totals, places)
         return {name: total[0] for name, total in totals.items()}
@@ -252,22 +256,22 @@ class TransposedCombination:
         were it kept here, plans would refer to themselves, and outlive their last name.
         """
         parts = self.combination.request.parts
-        if not any(each.transposed for each in parts) or not all(map(len, rows.values())):
+        if not any(pairs.transposed for pairs in parts) or not all(map(len, rows.values())):
             return self.combination.transposed(rows)
-        each = zip(parts, rows.items(), strict=True)
-        return reduce(add, [self._of_part(part, *own, make) for part, own in each])
+        pairs = zip(parts, rows.items(), strict=True)
+        return reduce(add, [self._of_part(part, *own, make) for part, own in pairs])
 
     def _of_part(
         self, part: Composite, name: str, values: AnyArray, make: Callable[..., Any]
     ) -> Any:
         """Return densities (k, rows, N) of values of one result."""
         count = values.shape[-1]
-        given = values.reshape(len(values), *part.result, count)
+        shaped = values.reshape(len(values), *part.result, count)
         if isinstance(back := part.transposed or part, Composite):
-            dens = self._placed(name, make, back, "u", swapped=False).adjoint(given)
+            dens = self._placed(name, make, back, "u", swapped=False).adjoint(shaped)
             return dens.reshape(len(values), math.prod(part.density), dens.shape[-1])
         kernel, want, results = back
-        sums = self._placed(name, make, kernel, want, swapped=True)(given)
+        sums = self._placed(name, make, kernel, want, swapped=True)(shaped)
         cloud = {"points": self.placement.cloud.src, "norms": self.placement.cloud.norms}
         return np.stack([results(by_name, cloud) for by_name in by_density((want,), (sums,))])
 

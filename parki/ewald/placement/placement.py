@@ -98,7 +98,7 @@ class Placement:
     @property
     def cloud(self) -> Cloud:
         """The present points; where a sum has them, once the host has looked at them."""
-        return self.state.cloud or self.state.terms[0].sum.given
+        return self.state.cloud or self.state.terms[0].sum.cloud
 
     @property
     def version(self) -> object:
@@ -253,8 +253,8 @@ class Placement:
         if tolerance != options.tolerance:
             options = replace(options, tolerance=tolerance)
         places = _places(cloud, shared, group)
-        own = _cloud_of(kernel, cloud, places, options, shared=shared, group=group)
-        placed = EwaldSum(self.ranks.engine(), kernel, own, want, access=self.access)
+        cloud_of_term = _cloud_of(kernel, cloud, places, options, shared=shared, group=group)
+        placed = EwaldSum(self.ranks.engine(), kernel, cloud_of_term, want, access=self.access)
         return PlacedTerm(sum=placed, places=places, shared=shared, group=group, scale=scale)
 
     def _tolerance(
@@ -321,12 +321,14 @@ class Placement:
                 term.sum.pipeline.begin()
             try:
                 terms = list[PlacedTerm]()
-                for term, (places, own) in zip(old.terms, moves, strict=True):
-                    terms.append(self._moved(term, terms, places, own))
+                for term, (places, cloud_of_term) in zip(old.terms, moves, strict=True):
+                    terms.append(self._moved(term, terms, places, cloud_of_term))
                 finish_reading(trg, src, norms)
                 pending = old if any(term.sum.pending for term in terms) else None
-                kept = cloud if self._mapped else None
-                self.state = State(options, kept, object(), tuple(terms), attached, pending)
+                cloud_of_maps = cloud if self._mapped else None
+                self.state = State(
+                    options, cloud_of_maps, object(), tuple(terms), attached, pending
+                )
             except BaseException:
                 self._undo(old)
                 raise
@@ -344,7 +346,7 @@ class Placement:
         options = term.sum.task.options
         options = options if box is None else options.deformed(box)
         places = _places(cloud, term.shared, term.group)
-        own = _cloud_of(
+        cloud_of_term = _cloud_of(
             term.kernel,
             cloud,
             places,
@@ -353,27 +355,27 @@ class Placement:
             group=term.group,
             before=term.sum if same else None,
         )
-        return places, own
+        return places, cloud_of_term
 
     def _moved(
-        self, term: PlacedTerm, terms: list[PlacedTerm], places: Places | None, own: Cloud
+        self, term: PlacedTerm, terms: list[PlacedTerm], places: Places | None, cloud: Cloud
     ) -> PlacedTerm:
         """Return a term at other points; by another sum, if its tolerance changes.
 
         ``terms`` are those before it, which have moved.
         """
-        placed, options = term.sum, own.options
+        placed, options = term.sum, cloud.options
         tolerance = self._tolerance(options, terms, term.group, term.scale)
         if tolerance != options.tolerance:
-            own = replace(own, options=replace(options, tolerance=tolerance))
+            cloud = replace(cloud, options=replace(options, tolerance=tolerance))
             with self.collective("Plan"):
                 placed = EwaldSum(
-                    self.ranks.engine(), term.kernel, own, placed.want, access=self.access
+                    self.ranks.engine(), term.kernel, cloud, placed.want, access=self.access
                 )
             with self.collective("place"):
                 placed.place()
         else:
-            placed = placed.moved(own)
+            placed = placed.moved(cloud)
         return replace(term, sum=placed, places=places)
 
     def _undo(self, old: State) -> None:
@@ -412,7 +414,7 @@ class Placement:
         return any(old.sum.pipeline is not new.sum.pipeline for old, new in pairs)
 
 
-def _as_before(name: str, given: Any, before: Any) -> Any:
+def _as_before(name: str, new: Any, before: Any) -> Any:
     """Return systems or labels for other points; the old ones, if none are given.
 
     Raises
@@ -420,11 +422,11 @@ def _as_before(name: str, given: Any, before: Any) -> Any:
     ParkiValueError
         If there were none before.
     """
-    if given is not None and before is None:
+    if new is not None and before is None:
         raise ParkiValueError(
             f"{name} was given, but the plan was made without; make a new plan with {name}"
         )
-    return before if given is None else given
+    return before if new is None else new
 
 
 def _places(cloud: Cloud, shared: SharedAddend | None, group: Group | None) -> Places | None:

@@ -144,14 +144,15 @@ class PlacedTerm:
     # ------------------------------------------------------------------ transposed
     def transposed(self, values: dict[str, Any], rows: int) -> Any:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
-        own = {n: self.columns.take("trg", each) for n, each in values.items()}
+        values_here = {n: self.columns.take("trg", array) for n, array in values.items()}
         if self.shared is None:
-            own = {
-                n: self.columns.results(each, power_of(self.kernel, n)) for n, each in own.items()
+            values_here = {
+                n: self.columns.results(array, power_of(self.kernel, n))
+                for n, array in values_here.items()
             }
-            return self._transposed(own)
+            return self._transposed(values_here)
         places = cast(Places, self.places)
-        back = self._transposed(self.shared.values(own, places.of_targets, self.sum.sizes))
+        back = self._transposed(self.shared.values(values_here, places.of_targets, self.sum.sizes))
         return self.shared.pulled(back, places.of_sources, rows)
 
     def _transposed(self, values: dict[str, Any]) -> Any:
@@ -159,22 +160,22 @@ class PlacedTerm:
         order, task = self.sum.order, self.task
         if not self.transposes or not self.transposes[0].task.alike(task):
             self.transposes[:] = [Transpose(task)]
-        ordered = {name: order.rows(each) for name, each in values.items()}
+        ordered = {name: order.rows(array) for name, array in values.items()}
         back = self.transposes[0](self.sum.points, self.sum.pipeline, ordered)
-        if not order.kept:
+        if not order.is_identity:
             order.back(back.copy(), back)
         return back
 
     # ------------------------------------------------------------------ views
     def describe(self) -> str:
         """Return the sum, its points and its parameters as text of a few lines."""
-        return describe(self.task, self.sum.given, self.sum.pipeline) + self.sum.pipeline.describe()
+        return describe(self.task, self.sum.cloud, self.sum.pipeline) + self.sum.pipeline.describe()
 
     def bounds(self, values: AnyArray) -> Iterator[tuple[str, Any]]:
         """Yield bounds (k,), or (k, systems), of the errors that densities (k, rows, N) have."""
         ranks, task = self.sum.pipeline.ranks, self.task
-        each = promise(task, self.sum.given, ranks, self.densities(values))
-        bounds = dict(zip(task.names, each, strict=True))
+        per_result = promise(task, self.sum.cloud, ranks, self.densities(values))
+        bounds = dict(zip(task.names, per_result, strict=True))
         if self.shared is None:
             scale = np.array(self.group.sizes) if self.group else 1.0
             yield from (
@@ -182,8 +183,8 @@ class PlacedTerm:
             )
             return
         cloud, many = cast(Places, self.places).of_targets, len(values)
-        for n, own in enumerate(self.shared.lists):
-            for addend in own:
+        for n, addends in enumerate(self.shared.lists):
+            for addend in addends:
                 sizes = {name: self.sum.sizes[name] for name in addend.want}
                 for name, factor in factors(weights(addend.results, sizes, cloud)).items():
                     own_bounds = bounds[name][n * many : (n + 1) * many]

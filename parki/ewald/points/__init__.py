@@ -16,7 +16,6 @@ from parki.ewald.points.arguments import limits as limits
 from parki.ewald.points.arguments import take_options as take_options
 from parki.ewald.points.cloud import Cloud as Cloud
 from parki.ewald.points.cloud import SurveyedCloud as SurveyedCloud
-from parki.ewald.points.cloud import radii_of as radii_of
 from parki.ewald.points.cloud import take_cloud as take_cloud
 from parki.ewald.points.values import MOST_SINGLE as MOST_SINGLE
 from parki.ewald.points.values import RESULTS as RESULTS

@@ -66,8 +66,8 @@ def take_options(
             f"options was given, and {', '.join(keywords)} as well; give all options as keywords, "
             "or change some by dataclasses.replace(options, ...)"
         )
-    made = make(**keywords)
-    return norms, made.of_call() if isinstance(made, EwaldOptions) else made
+    new = make(**keywords)
+    return norms, new.of_call() if isinstance(new, EwaldOptions) else new
 
 
 def check_options(options: Any) -> EwaldOptions:
@@ -121,9 +121,9 @@ def check_dtypes(arrays: dict[str, AnyArray]) -> Any:
     return arrays[first].dtype
 
 
-def as_points(name: str, given: AnyArray) -> Any:
+def as_points(name: str, values: AnyArray) -> Any:
     """Return points (3, N) as `as_array` does, or refuse them."""
-    points = as_array(name, given)
+    points = as_array(name, values)
     check_shape(name, points)
     check_dtypes({name: points})
     return points

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,12 +82,13 @@ class Cloud:
     @property
     def radii(self) -> tuple[Any, Any] | None:
         """Radii (N,) of targets and of sources, if they have any."""
-        return radii_of(self.arrays)
+        arrays = self.arrays
+        return (arrays["trg_radii"][0], arrays["src_radii"][0]) if "src_radii" in arrays else None
 
     @cached_property
     def same(self) -> bool:
         """Whether the targets are the sources."""
-        return self.trg is self.src
+        return self.arrays["trg"] is self.arrays["src"]
 
     @property
     def xp(self) -> Any:
@@ -97,12 +98,17 @@ class Cloud:
     @cached_property
     def targets(self) -> int:
         """Targets of this rank."""
-        return int(self.trg.shape[1])
+        return int(self.arrays["trg"].shape[1])
 
     @cached_property
     def sources(self) -> int:
         """Sources of this rank."""
-        return int(self.src.shape[1])
+        return int(self.arrays["src"].shape[1])
+
+    @cached_property
+    def distinct(self) -> dict[str, Any]:
+        """The arrays by name, without sources that are the targets."""
+        return {n: a for n, a in self.arrays.items() if not (n == "src" and self.same)}
 
     def checked(self) -> Cloud:
         """Return the cloud with `extents`, for which a device is waited for.
@@ -141,8 +147,18 @@ class Cloud:
 
     def surveyed(self, *, survey: Survey, lattice: Lattice, tolerance: float) -> SurveyedCloud:
         """Return the cloud with what follows from the points of all ranks."""
-        own = {each.name: getattr(self, each.name) for each in fields(Cloud)}
-        return SurveyedCloud(**own, survey=survey, lattice=lattice, tolerance=tolerance)
+        return SurveyedCloud(
+            arrays=self.arrays,
+            space=self.space,
+            options=self.options,
+            systems=self.systems,
+            labels=self.labels,
+            extents=self.extents,
+            borrowed=self.borrowed,
+            survey=survey,
+            lattice=lattice,
+            tolerance=tolerance,
+        )
 
 
 def take_cloud(
@@ -222,23 +238,18 @@ def take_cloud(
 
 def _radii(kernel: str, radii: AnyArray, arrays: dict[str, AnyArray], space: ExecutionSpace) -> Any:
     """Return the radii (1, N) of targets and sources by name, in the memory of the points."""
-    both = radii if isinstance(radii, tuple) else (radii, radii)
+    radii_of_each = radii if isinstance(radii, tuple) else (radii, radii)
     points = {f"{name}_radii": arrays[name] for name in ("trg", "src")}
     if radii is None or any(
-        len(a) != b.shape[1] for a, b in zip(both, points.values(), strict=True)
+        len(a) != b.shape[1] for a, b in zip(radii_of_each, points.values(), strict=True)
     ):
         raise ParkiValueError(
             f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
             "parki.Spheres of these points"
         )
     xp, dtype = space.array_module, arrays["src"].dtype
-    named = zip(points, both, strict=True)
-    return {n: xp.asarray(as_array(n, each), dtype=dtype).reshape(1, -1) for n, each in named}
-
-
-def radii_of(arrays: dict[str, AnyArray]) -> tuple[Any, Any] | None:
-    """Return the marks (N,) of targets and of sources among arrays of points, if they have any."""
-    return (arrays["trg_radii"][0], arrays["src_radii"][0]) if "src_radii" in arrays else None
+    named = zip(points, radii_of_each, strict=True)
+    return {n: xp.asarray(as_array(n, values), dtype=dtype).reshape(1, -1) for n, values in named}
 
 
 class Survey(NamedTuple):
@@ -338,6 +349,10 @@ class SurveyedCloud(Cloud):
     survey: Survey
     lattice: Lattice
     tolerance: float
+
+    def within(self, arrays: dict[str, AnyArray]) -> SurveyedCloud:
+        """Return the cloud with other arrays, which are `distinct`."""
+        return replace(self, arrays={"src": arrays["trg"], **arrays})
 
     def ordered(self, order: AxisPermutation) -> SurveyedCloud:
         """Return the cloud with its axes in another order."""
