@@ -13,7 +13,7 @@ from contract import rms
 from faces.base import Face
 from few import FEW
 
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, in_unit
 
 PLAN = Face()
 
@@ -113,7 +113,7 @@ def test_units_that_are_powers_of_two(kernel, periodicity, power):
     dens = given.dens if kind.lengths is None else given.dens * scale**kind.lengths
     box = [scale * edge for edge in given.options.box]
     other = given._replace(
-        kernel=SUMS.in_unit(kernel, 1 / scale),
+        kernel=in_unit(kernel, 1 / scale),
         src=src, trg=src, norms=norms, dens=dens,
         options=replace(given.options, box=box),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from parki.cli.arguments import kernel_name
 from parki.errors import ParkiValueError
 from parki.ewald.split.core import split_of
 from parki.ewald.split.hasimoto import Hasimoto
-from parki.ewald.sums import SUMS, kernel
+from parki.ewald.sums import SUMS, in_unit, kernel
 from parki.ewald.sums.pairs import Blob
 from parki.ewald.sums.results import of_one, of_result
 from parki.reference import direct_sum
@@ -282,7 +282,7 @@ def test_names():
     other = kernel("stokes_sl", epsilon=1, blob="prolate")
     assert other == "stokes_sl(epsilon=1.0, blob='prolate')"
     assert kernel_name("stokes_sl(epsilon=5e-2)") == blob  # of parki eval --kernel
-    assert SUMS.in_unit(blob, 0.5) == "stokes_sl(epsilon=0.1)"
+    assert in_unit(blob, 0.5) == "stokes_sl(epsilon=0.1)"
     for record in map(SUMS.__getitem__, (blob, "stokes_comb(epsilon=0.05)")):
         others = [each.kernel for each in record.adjoints.values()]
         assert all("(epsilon=0.05)" in other for other in others)

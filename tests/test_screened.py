@@ -31,7 +31,7 @@ from parki.ewald.split.screened import (
     screened,
     with_friction,
 )
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.sums.tables import FLOW, SCREENING, Table
 from parki.reference import direct_sum
 
@@ -426,7 +426,7 @@ def test_names():
     record = SUMS["yukawa(kappa=2)"]
     assert record.name == parki.kernel("yukawa", kappa=2) == "yukawa(kappa=2.0)"
     assert record.symbol.screening == 2.0
-    assert SUMS.in_unit(record.name, 3.0) == "yukawa(kappa=6.0)"
+    assert in_unit(record.name, 3.0) == "yukawa(kappa=6.0)"
     assert pickle.loads(pickle.dumps(record.name)) == record.name
     assert parki.kernel("yukawa", kappa=np.float32(0.5)) == "yukawa(kappa=0.5)"
 

@@ -99,7 +99,9 @@ def test_what_is_registered_is_named_alike_and_has_terms_of_its_own():
         register("mass", of_masses())
     of_laplace = error_terms_of("laplace", symbols.POTENTIAL, sources.CHARGE, aligned={"u": 1})
     record = replace(SUMS["laplace"], name="mine", terms=of_laplace, adjoints={})
-    with pytest.raises(parki.ParkiValueError, match="there is a term 'laplace' already; give term"):
+    with pytest.raises(
+        parki.ParkiValueError, match="there is a term 'laplace' already; give error"
+    ):
         register("mine", always(record, None))
     screened = replace(SUMS["yukawa(kappa=2.0)"], name="mine")
     with pytest.raises(parki.ParkiValueError, match="the sum 'mine' has a screening length"):
@@ -200,7 +202,7 @@ def trial(monkeypatch, **changes):
     record = replace(SUMS["stokes_sl"], name="trial", **changes)
     families = {**SUMS.families, "trial": always(record, None)}
     monkeypatch.setattr(SUMS, "families", families)
-    monkeypatch.setattr(SUMS, "_made", SUMS._make)
+    monkeypatch.setattr(SUMS, "_unlisted", SUMS._read)
     return "trial"
 
 

@@ -97,7 +97,7 @@ ParkiValueError, ParkiTypeError, ParkiMemoryError
 def _docstring(template: str, call: str, family: InteractionFamily, array: str, random: str) -> str:
     """Return the docstring of a call: a template, with the words of a sum in its places."""
     words: Any = family.words
-    record = family.make(**family.example)
+    record = family.record(family.example)
     template = template.replace("{common}", _COMMON).replace("{raises}", _RAISES)
     template = template.replace(
         "{want}", _WANT_FLOW if words.pressure or "p" in record.terms else _WANT_POTENTIAL

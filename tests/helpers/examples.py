@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.points import RESULTS
-from parki.ewald.sums import SUMS, Interaction, register, symbols
+from parki.ewald.sums import SUMS, Interaction, in_unit, register, symbols
 from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.multipoles import multipole_flow
 from parki.ewald.sums.names import InteractionFamily, always
@@ -118,7 +118,7 @@ class Example:
     @property
     def sized(self) -> bool:
         """Whether the sum has a length of its own."""
-        return SUMS.in_unit(self.name, 2.0) != self.name
+        return in_unit(self.name, 2.0) != self.name
 
     @property
     def transposed(self) -> bool:
@@ -183,7 +183,7 @@ class Example:
         """
         parts = self.kind.parts(np.array(dens).reshape(self.kind.rows, -1))
         rows = [own * unit ** (source.decay - source.normal) for source, own in parts]
-        name = SUMS.in_unit(self.name, 1 / unit)
+        name = in_unit(self.name, 1 / unit)
         return name, np.concatenate(rows).reshape(dens.shape)
 
 

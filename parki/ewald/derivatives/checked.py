@@ -20,7 +20,7 @@ from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.extent import resolve
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, lengths_of
 from parki.ewald.sums.changes import changed
 from parki.ewald.sums.composite import Addend, Composite, SharedAddend, joined, together
 from parki.ewald.sums.maps import Arrays
@@ -70,7 +70,7 @@ class CheckedDerivative(NamedTuple):
         request = SumRequest.of(kernel, want, options, by={*names, *moves})
         cloud = request.cloud(trg, src, norms, options, systems=systems, exclude=exclude).checked()
         inputs: tuple[str, ...] = INPUTS if "norms" in cloud.arrays else INPUTS[:3]
-        lengths = {} if request.composite or want != "u" else SUMS.lengths(request.name)
+        lengths = {} if request.composite or want != "u" else lengths_of(request.name)
         if label == "wrt":
             inputs += (*NAMES, *lengths)
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)

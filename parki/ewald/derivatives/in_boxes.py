@@ -22,7 +22,7 @@ from parki.ewald.geometry.systems import (
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.request import SumRequest
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.sums.maps import Arrays
 from parki.interchange import as_given, names_of
 from parki.typing import AnyArray, DerivedBy
@@ -87,7 +87,7 @@ class InBoxes(NamedTuple):
         check_systems_of_boxes(cloud.systems.count if cloud.systems else None, len(boxes))
         similar = all(options.periodic) and cloud.src.dtype == np.float64
         similar = similar and not request.composite  # whose maps may have lengths
-        similar = similar and SUMS.in_unit(request.name, 2.0) == request.name
+        similar = similar and in_unit(request.name, 2.0) == request.name
         groups = grouped(options, boxes, similar)
         checked = cls(request, replace(cloud, options=options), groups)
         if cloud.labels and cloud.labels is not exclude:

@@ -32,7 +32,7 @@ from parki.ewald.near.sizes import (
     tile_of_slopes,
 )
 from parki.ewald.solver_box import SolverBox
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
@@ -246,7 +246,7 @@ class P2P:
         }
         self.overlap_correction: P2P | None = None  # adds pairs that may overlap
         if task.sum.overlap_correction:
-            rest = SUMS[SUMS.in_unit(task.sum.overlap_correction, solver_box.unit)].pair
+            rest = SUMS[in_unit(task.sum.overlap_correction, solver_box.unit)].pair
             close = pair._replace(cutoff=rest.least, lengths=rest.numbers(rest.least))
             self.close = task.of_overlap, close
             more: dict[str, Any] = {

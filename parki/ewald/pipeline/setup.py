@@ -39,7 +39,7 @@ from parki.ewald.solver_box import LatticeNumbers, SolverBox
 from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.window import KaiserBessel
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel
@@ -84,7 +84,7 @@ class Setup:
         split = chosen.split.scaled(scale)
         if task.options.expert.radial != "polynomial":
             split = split.endless  # whose formulas the literature evaluates
-        kind = SUMS[SUMS.in_unit(task.sum.name, solver_box.unit)]
+        kind = SUMS[in_unit(task.sum.name, solver_box.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(lattice.periodicity, lattice.edges, steps, *window)
         core = chosen.core and chosen.core.scaled(scale)
@@ -144,7 +144,7 @@ class Setup:
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
         kernel, want = task.kernel, task.want
-        kernel = SUMS.in_unit(kernel, self.solver_box.length)
+        kernel = in_unit(kernel, self.solver_box.length)
         old = replace(self.problem, kernel=kernel, want=want, p2p=p2p, p2g=p2g)
         problem = replace(old, targets=old.sources, sources=old.targets)
         return Setup.of(task, self.solver_box, problem, replace(chosen, p2p=p2p, p2g=p2g))
@@ -291,7 +291,7 @@ def pose(
     if systems > 1 and g2p == "target":
         g2p = "tile"  # which knows of systems
     kernel, want = task.kernel, task.want
-    kernel = SUMS.in_unit(kernel, length)
+    kernel = in_unit(kernel, length)
     problem = Problem(
         kernel,
         want,

@@ -20,7 +20,7 @@ from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_rows
 from parki.ewald.points.cloud import Cloud
 from parki.ewald.solver_box import SolverBox
-from parki.ewald.sums import SUMS
+from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
 from parki.typing import AnyArray
@@ -56,7 +56,7 @@ class FaxenCorrections(NamedTuple):
             unit = task.dtype.type(solver_box.factor ** (task.sum.pair.point_radii or 0))
             trg, src = (unit * point_radii.astype(task.dtype) for point_radii in radii)
         elif of_targets or of_sources:  # all of one radius
-            one = SUMS[SUMS.in_unit(task.kernel, solver_box.unit)].pair.largest
+            one = SUMS[in_unit(task.kernel, solver_box.unit)].pair.largest
             trg = src = task.dtype.type(one)
         else:
             return cls()

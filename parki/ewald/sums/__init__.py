@@ -23,7 +23,7 @@ from parki.ewald.sums import (
     yukawa,
 )
 from parki.ewald.sums.images import ImageParts
-from parki.ewald.sums.names import InteractionFamily, Sums
+from parki.ewald.sums.names import InteractionFamily, Sums, read_name
 from parki.ewald.sums.record import ErrorTerm, Far, Interaction
 from parki.interchange import shown
 from parki.typing import KernelWithParameters
@@ -35,7 +35,9 @@ __all__ = [
     "Far",
     "ImageParts",
     "Interaction",
+    "in_unit",
     "kernel",
+    "lengths_of",
     "register",
     "sum_of",
     "term_of",
@@ -51,15 +53,21 @@ _MODULES = (
     laplace_dipole,
     yukawa,
 )
-_FAMILIES = {each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES}
+_FAMILIES = {module.__name__.rpartition(".")[2]: module.FAMILY for module in _MODULES}
 _WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 _PARTS = spheres.FAMILIES | polydisperse.FAMILIES | doublets.FAMILIES | multipoles.FAMILIES
 _PARTS |= yukawa.FAMILIES
 _REGULARISED = blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS})
 SUMS = Sums(_FAMILIES | _REGULARISED | brinkman.FAMILIES | _PARTS)
 TERMS = {
-    term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
+    term.name: term
+    for record in SUMS.examples()
+    for terms in record.terms.values()
+    for term in terms
 }
+# Least and most that a length may be in units of the box: results and errors take powers of it, up
+# to the seventh, and cells of the near field, which may reach as far, are counted with 32 bits.
+LEAST, MOST = 1e-30, 1e6
 
 
 def register(name: str, family: InteractionFamily) -> None:
@@ -73,7 +81,7 @@ def register(name: str, family: InteractionFamily) -> None:
     ----------
     name : str
         A name that no other family has; the records' names begin with it.
-    family : Family
+    family : InteractionFamily
 
     Raises
     ------
@@ -83,27 +91,27 @@ def register(name: str, family: InteractionFamily) -> None:
     """
     if name in SUMS.families:
         raise ParkiValueError(f"there is a sum {name!r} already; register it by another name")
-    lacking = [each for each in family.parameters if each not in family.example]
+    lacking = [parameter for parameter in family.parameters if parameter not in family.example]
     if lacking:
         raise ParkiValueError(
             f"the family {name!r} has no example of {', '.join(lacking)}; give one number of each "
             "parameter, which lists and tests take"
         )
-    record = family.make(**family.example)
+    record = family.record(family.example)
     if record.name.partition("(")[0] != name:
         raise ParkiValueError(f"the record of {name!r} is named {record.name!r}; name both alike")
     if record.symbol.screening and not family.lengths:
         raise ParkiValueError(
             f"the sum {name!r} has a screening length, which is in the unit of the box; make it a "
-            "parameter, and name it in lengths of its Family"
+            "parameter, and name it in lengths of its InteractionFamily"
         )
     terms = {term.name: term for group in record.terms.values() for term in group}
     for term_name, term in terms.items():
         if TERMS.get(term_name, term) != term:
             raise ParkiValueError(
-                f"there is a term {term_name!r} already; give terms_of another name"
+                f"there is a term {term_name!r} already; give error_terms_of another name"
             )
-    SUMS.add(name, family)
+    SUMS.families[name] = family._replace(words=None)
     TERMS.update(terms)
 
 
@@ -124,19 +132,42 @@ def kernel(name: str, /, **parameters: Any) -> KernelWithParameters:
     ParkiValueError, ParkiTypeError
         If there is no such sum, or a parameter is missing, unknown or impossible.
     """
-    return KernelWithParameters(SUMS.make(name, **parameters).name)
+    return KernelWithParameters(SUMS.make(name, parameters).name)
 
 
 def with_parameters(
-    name: Any, keywords: Mapping[str, Any], make: Callable[..., Any] = kernel
+    name: Any, keywords: Mapping[str, Any], make: Callable[..., str] = kernel
 ) -> tuple[Any, Any]:
     """Return the kernel of a sum's name and its parameters among keywords; and the others."""
     if not keywords:  # as of most calls: the list of parameters takes longer than the rest
         return name, keywords
-    given = {n: keywords[n] for n in SUMS.parameters if n in keywords}
-    if not given:
+    parameters = {n: keywords[n] for n in SUMS.parameters if n in keywords}
+    if not parameters:
         return name, keywords
-    return make(name, **given), {n: v for n, v in keywords.items() if n not in given}
+    return make(name, **parameters), {n: v for n, v in keywords.items() if n not in parameters}
+
+
+def lengths_of(name: str) -> dict[str, tuple[float, int]]:
+    """Return the parameters of a listed sum that are powers of a length, and the powers."""
+    family, parameters = read_name(name)
+    powers = SUMS.listed[family].lengths if family in SUMS.listed else {}
+    return {n: (parameters[n], power) for n, power in powers.items() if parameters.get(n)}
+
+
+def in_unit(name: str, unit: float) -> str:
+    """Return the name of a sum whose lengths are measured in another unit."""
+    if "(" not in name:
+        return name
+    family, parameters = read_name(name)
+    for length, power in SUMS.families[family].lengths.items():
+        if value := parameters.get(length):
+            parameters[length] = value / unit**power
+            if power > 0 and not LEAST <= parameters[length] <= MOST:
+                raise ParkiValueError(
+                    f"{length} is {value:g}, but the box has edges of about {unit:.3g}; "
+                    f"expected {LEAST:g} to {MOST:g} times that"
+                )
+    return SUMS.make(family, parameters).name
 
 
 def sum_of(kernel: Any) -> Interaction:
