@@ -162,7 +162,8 @@ REPLACED = {
     "suiting": "replan",
     "placedsum": "EwaldSum",
     "planpoints": "Cloud",
-    "swapped_plan": "TransposedCombination",
+    "TransposedCombination": "LinearCombination.transposed",
+    "swapped_plan": "LinearCombination.transposed",
 }
 # What prose may not say, either; the others are everyday words.
 TERMS = {"probe", "probes", "tilt", "mean_edge"}

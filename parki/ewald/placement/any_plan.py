@@ -28,7 +28,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.placement.combination import LinearCombination, TransposedCombination
+from parki.ewald.placement.combination import LinearCombination
 from parki.ewald.placement.placement import Placement
 from parki.ewald.placement.term import PlacedTerm
 from parki.ewald.points import as_rows, check_fields, check_values, like_points
@@ -100,7 +100,6 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """Be a plan of some terms of a placement."""
         self._placement, self._request = placement, request
         self._combination = LinearCombination(placement, request, terms)
-        self._transposed = TransposedCombination(self._combination)
         first, kernel = self.terms[0], request.kernel
         self.kernel: str = kernel if isinstance(kernel, str) else request.name
         self.want: Any = request.want
@@ -414,7 +413,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         with self.exclusive(), self._placement.collective("adjoint"):
             of = self.want, self._combination.shapes(), self.space, self.dtype, self.task.mixed
             rows, several = check_fields("values", values, *of)
-            dens = self._transposed(rows, self._again)
+            dens = self._combination.transposed(rows, self._again)
         like = values if isinstance(self.want, str) else values[0]
         return as_given(dens.reshape(*several, *self._combination.density_shape), like)
 

@@ -56,6 +56,9 @@ class LinearCombination:
         # By densities: graphs of sums, and one of all.
         self._graphs: dict[int, tuple[list[Replay | None], Replay]] = {}
         self._problem = ""  # why a device cannot record it
+        # Plans that transpose, by result; and the versions of the points that these have.
+        self._plans: dict[str, Any] = {}
+        self._versions: dict[str, object] = {}
 
     @property
     def terms(self) -> tuple[PlacedTerm, ...]:
@@ -165,8 +168,74 @@ class LinearCombination:
         return [f"  launches of all sums: {launch_mode(self._problem)}"] if self._problem else []
 
     # ------------------------------------------------------------------ transposed
-    def transposed(self, values: dict[str, Any]) -> Any:
-        """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
+    def transposed(self, rows: dict[str, Any], make: Callable[..., Any]) -> Any:
+        """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result.
+
+        Sums without a transpose of their own are transposed by other plans: from the targets to
+        the sources, or of the same result by sums that have transposes.
+
+        A plan that is needed for it is made by ``make``, on the same device or the same ranks;
+        were it kept here, plans would refer to themselves, and outlive their last name.
+        """
+        parts = self.request.parts
+        if not any(part.transposed for part in parts) or not all(map(len, rows.values())):
+            return self._transposed_terms(rows)
+        by_part = zip(parts, rows.items(), strict=True)
+        dens = [self._of_part(part, name, values, make) for part, (name, values) in by_part]
+        return reduce(add, dens)
+
+    def _of_part(
+        self, part: Composite, name: str, values: AnyArray, make: Callable[..., Any]
+    ) -> Any:
+        """Return densities (k, rows, N) of values of one result."""
+        count = values.shape[-1]
+        shaped = values.reshape(len(values), *part.result, count)
+        if isinstance(back := part.transposed or part, Composite):
+            dens = self._plan_for(name, make, back, "u", swapped=False).adjoint(shaped)
+            return dens.reshape(len(values), math.prod(part.density), dens.shape[-1])
+        kernel, want, results = back
+        sums = self._plan_for(name, make, kernel, want, swapped=True)(shaped)
+        cloud = {"points": self.placement.cloud.src, "norms": self.placement.cloud.norms}
+        return np.stack([results(by_name, cloud) for by_name in by_density((want,), (sums,))])
+
+    def _plan_for(
+        self, name: str, make: Callable[..., Any], kernel: Any, want: str, swapped: bool
+    ) -> Any:
+        """Return a plan where points are now; ``swapped`` says from the targets to the sources."""
+        placement = self.placement
+        cloud, options, boxes = placement.cloud, placement.options, placement.boxes
+        trg, src, norms, systems, labels = (
+            cloud.trg,
+            cloud.src,
+            cloud.norms,
+            cloud.systems,
+            cloud.labels,
+        )
+        if swapped:
+            trg, src, systems = src, trg, systems and systems.swapped()
+            labels = labels and labels.swapped(systems)
+            norms = norms[::-1] if isinstance(norms, tuple) else None
+        plan = self._plans.get(name)
+        if plan is None or plan.options != options:
+            plan = self._plans[name] = make(
+                kernel,
+                trg,
+                src,
+                norms,
+                options,
+                want=want,
+                systems=systems,
+                exclude=labels,
+                boxes=boxes,
+            )
+        elif self._versions[name] is not placement.version:
+            norms = None if isinstance(norms, tuple) else norms  # radii stay
+            plan.update_points(trg, src, norms, systems=systems, exclude=labels)
+        self._versions[name] = placement.version
+        return plan
+
+    def _transposed_terms(self, values: dict[str, Any]) -> Any:
+        """Return the same by the terms themselves."""
         first, rows = next(iter(values.values())), math.prod(self.request.density)
         if self.plain:
             return self.terms[0].transposed(values, rows)
@@ -230,83 +299,3 @@ class LinearCombination:
             places = places._replace(columns=columns, of_targets=of_targets)
             term.add_results(sampled, totals, places)
         return {name: total[0] for name, total in totals.items()}
-
-
-class TransposedCombination:
-    """The transpose of a plan, by other plans where its sums need them.
-
-    That is one from the targets to the sources, or one of the same result whose sums have
-    transposes.
-
-    Parameters
-    ----------
-    combination : LinearCombination
-        Which transposes what needs no other plan.
-    """
-
-    def __init__(self, combination: LinearCombination) -> None:
-        self.combination, self.placement = combination, combination.placement
-        self._plans: dict[str, Any] = {}  # by result
-        self._versions: dict[str, object] = {}  # of the points that these have
-
-    def __call__(self, rows: dict[str, Any], make: Callable[..., Any]) -> Any:
-        """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result.
-
-        A plan that is needed for it is made by ``make``, on the same device or the same ranks;
-        were it kept here, plans would refer to themselves, and outlive their last name.
-        """
-        parts = self.combination.request.parts
-        if not any(pairs.transposed for pairs in parts) or not all(map(len, rows.values())):
-            return self.combination.transposed(rows)
-        pairs = zip(parts, rows.items(), strict=True)
-        return reduce(add, [self._of_part(part, *own, make) for part, own in pairs])
-
-    def _of_part(
-        self, part: Composite, name: str, values: AnyArray, make: Callable[..., Any]
-    ) -> Any:
-        """Return densities (k, rows, N) of values of one result."""
-        count = values.shape[-1]
-        shaped = values.reshape(len(values), *part.result, count)
-        if isinstance(back := part.transposed or part, Composite):
-            dens = self._placed(name, make, back, "u", swapped=False).adjoint(shaped)
-            return dens.reshape(len(values), math.prod(part.density), dens.shape[-1])
-        kernel, want, results = back
-        sums = self._placed(name, make, kernel, want, swapped=True)(shaped)
-        cloud = {"points": self.placement.cloud.src, "norms": self.placement.cloud.norms}
-        return np.stack([results(by_name, cloud) for by_name in by_density((want,), (sums,))])
-
-    def _placed(
-        self, name: str, make: Callable[..., Any], kernel: Any, want: str, swapped: bool
-    ) -> Any:
-        """Return a plan where points are now; ``swapped`` says from the targets to the sources."""
-        placement = self.placement
-        cloud, options, boxes = placement.cloud, placement.options, placement.boxes
-        trg, src, norms, systems, labels = (
-            cloud.trg,
-            cloud.src,
-            cloud.norms,
-            cloud.systems,
-            cloud.labels,
-        )
-        if swapped:
-            trg, src, systems = src, trg, systems and systems.swapped()
-            labels = labels and labels.swapped(systems)
-            norms = norms[::-1] if isinstance(norms, tuple) else None
-        plan = self._plans.get(name)
-        if plan is None or plan.options != options:
-            plan = self._plans[name] = make(
-                kernel,
-                trg,
-                src,
-                norms,
-                options,
-                want=want,
-                systems=systems,
-                exclude=labels,
-                boxes=boxes,
-            )
-        elif self._versions[name] is not placement.version:
-            norms = None if isinstance(norms, tuple) else norms  # radii stay
-            plan.update_points(trg, src, norms, systems=systems, exclude=labels)
-        self._versions[name] = placement.version
-        return plan
