@@ -33,12 +33,14 @@ def promise(task: Task, points: SurveyedCloud, ranks: Ranks, dens: AnyArray) -> 
     """Return the promise for each result of a density (rows, N), or of several (k, rows, N)."""
     rows = dens.astype(np.float64)
     several = rows.ndim == 3
-    bounds = [_bound(task, points, ranks, each) for each in (rows if several else rows[None])]
+    bounds = [_bound(task, points, ranks, density) for density in (rows if several else rows[None])]
     of_each = (points.systems.count,) if points.systems else ()
     bound: Any = np.array(bounds).reshape(-1, *of_each) if several else bounds[0]
     of_derivatives = bound / (task.sum.unit or points.lattice.length)
-    made = {name: sum(factors(each).values()) * of_derivatives for name, each in WEIGHTS.items()}
-    return tuple(({"u": bound} | made).get(name, of_derivatives) for name in task.names)
+    per_result = {
+        name: sum(factors(density).values()) * of_derivatives for name, density in WEIGHTS.items()
+    }
+    return tuple(({"u": bound} | per_result).get(name, of_derivatives) for name in task.names)
 
 
 def _bound(task: Task, points: SurveyedCloud, ranks: Ranks, density: AnyArray) -> Any:

@@ -45,11 +45,11 @@ class Task:
         return SUMS[self.kernel]
 
     @cached_property
-    def asked(self) -> dict[str, Any]:
+    def told_to_ranks(self) -> dict[str, Any]:
         """What every rank must ask for, by the names that users know."""
-        options = {each.name: getattr(self.options, each.name) for each in fields(self.options)}
-        own = {"kernel": self.kernel, "want": self.names, "dtype": self.dtype}
-        return own | {"space": self.space.name} | options
+        options = {field.name: getattr(self.options, field.name) for field in fields(self.options)}
+        sum_of_task = {"kernel": self.kernel, "want": self.names, "dtype": self.dtype}
+        return sum_of_task | {"space": self.space.name} | options
 
     @cached_property
     def of_overlap(self) -> Task:

@@ -137,7 +137,7 @@ def run_linear(
     values: AnyArray, *, plan: LinearMap, transposed: bool, of_change: bool, device: Any
 ) -> Any:
     """Apply a plan, or its adjoint; values that are bound to no device are on ``device``."""
-    product = plan.found(values.shape, transposed)
+    product = plan.result_of(values.shape, transposed)
     inner, _ = plan.shapes(transposed)
     many = values.shape[: values.ndim - len(inner)]
     several = values.reshape((*[math.prod(many)][: len(many)], *inner))

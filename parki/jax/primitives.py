@@ -190,7 +190,7 @@ def _pull_shapes(
 
 
 def _linear_shapes(values: AnyArray, plan: LinearMap, transposed: bool, **_: Any) -> list[Shape]:
-    return [plan.found(values.shape, transposed)]
+    return [plan.result_of(values.shape, transposed)]
 
 
 SUM = _primitive("parki_sum", run_sum, _sum_shapes)

@@ -106,7 +106,7 @@ def _apply(handle: int, transposed: bool, of_change: bool, values: AnyArray) -> 
 
 
 def _apply_shape(handle: int, transposed: bool, of_change: bool, values: AnyArray) -> Any:
-    return values.new_empty(linear_map(handle).found(values.shape, transposed))
+    return values.new_empty(linear_map(handle).result_of(values.shape, transposed))
 
 
 def by_input(derivatives: dict[str, Any], like: Any) -> Derivatives:

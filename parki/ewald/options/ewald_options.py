@@ -281,11 +281,11 @@ class EwaldOptions(metaclass=Shown):
         """Return points (3, N) in lengths along the edges."""
         if self.cell is None:
             return points
-        given = [row.astype(np.float64) for row in points]
+        rows = [row.astype(np.float64) for row in points]
         lengths = points.copy()
         with np.errstate(invalid="ignore"):  # infinite ones are refused later
             for axis, weights in enumerate(self.edgewise.tolist()):
-                lengths[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
+                lengths[axis] = sum(w * row for w, row in zip(weights, rows, strict=True))
         return lengths
 
     @cached_property

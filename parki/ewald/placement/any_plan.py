@@ -195,7 +195,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         if self.options.cell is None:
             return lengths
         rows = zip(self.options.box, np.diag(lengths), strict=True)
-        return np.array([own if row is None else row for row, own in rows])
+        return np.array([length if row is None else row for row, length in rows])
 
     @property
     def origin(self) -> NDArray[np.float64]:
@@ -223,12 +223,12 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         parts: dict[str, float] = {}
         held = peak = 0.0
         for term in self.terms:
-            if (own := term.memory) is not None:
-                peak = max(peak, sum(parts.values()) + own.peak)  # made one after the other
-                for name, size in own.parts.items():
+            if (memory := term.memory) is not None:
+                peak = max(peak, sum(parts.values()) + memory.peak)  # made one after the other
+                for name, size in memory.parts.items():
                     label = f"{term.kernel} {name}"
                     parts[label] = parts.get(label, 0.0) + size
-                held += own.held
+                held += memory.held
         return Memory(parts, held, peak)
 
     # ------------------------------------------------------------------ other points
@@ -568,7 +568,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         shapes: list[Any] = [*self._combination.shapes().values()]
         *_, count = shapes[0]
         ends = np.cumsum([0, *(math.prod(shape[:-1]) for shape in shapes)]).tolist()
-        rows = [slice(*both) for both in pairwise(ends)]
+        rows = [slice(start, end) for start, end in pairwise(ends)]
 
         def joined(dens: AnyArray) -> Any:
             results: Any = self(dens)

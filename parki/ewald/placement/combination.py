@@ -136,9 +136,9 @@ class LinearCombination:
 
         def work(arrays: dict[str, AnyArray]) -> None:
             results: list[Any] = [None] * len(terms)
-            own: Any = {name: arrays[name] for name in ("points", "norms") if name in arrays}
+            moved: Any = {name: arrays[name] for name in ("points", "norms") if name in arrays}
             places = [
-                Places(WHOLE, {**of_sources, **own}, {**of_targets, "points": arrays["trg"]})
+                Places(WHOLE, {**of_sources, **moved}, {**of_targets, "points": arrays["trg"]})
                 for _, of_sources, of_targets in (cast(Places, term.places) for term in terms)
             ]
 

@@ -85,7 +85,7 @@ class LinearMap:
         density, result = self._shapes
         return (result, density) if transposed else (density, result)
 
-    def found(self, shape: Shape, transposed: bool) -> Shape:
+    def result_of(self, shape: Shape, transposed: bool) -> Shape:
         """Return the shape of the output for an input, which may have leading axes.
 
         Raises

@@ -307,9 +307,11 @@ class Survey(NamedTuple):
         of_sources = extents[-2:] if counts[1] else extents[:0]
         if ranks.serial:
             return cls(counts, (0, 0), same, extents, of_sources, same_extents)
-        told = ranks.allgather((same, same_extents, task.asked, counts, extents, of_sources))
-        sames, alike, asked, numbers, ends, sources = zip(*told, strict=True)
-        _refuse_other_tasks(asked)
+        told = ranks.allgather(
+            (same, same_extents, task.told_to_ranks, counts, extents, of_sources)
+        )
+        sames, alike, tasks, numbers, ends, sources = zip(*told, strict=True)
+        _refuse_other_tasks(tasks)
         before, totals = (np.sum(numbers[:n], axis=0, dtype=int) for n in (ranks.rank, ranks.size))
         return cls(
             (int(totals[0]), int(totals[1])),

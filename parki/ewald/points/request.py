@@ -84,9 +84,9 @@ class SumRequest:
             parts = tuple(near_wall(kernel, options.wall, n, up=up, by=by) for n in names)
         else:
             parts = tuple(of_result(one, n) for n in names)
-        shapes = {name: each.result for name, each in zip(names, parts, strict=True)}
+        shapes = {name: part.result for name, part in zip(names, parts, strict=True)}
         want, whole = want if isinstance(want, str) else names, _of_all(names, parts)
-        plain = plain and all(each.kernel == kernel for each in whole.addends)
+        plain = plain and all(part.kernel == kernel for part in whole.addends)
         return cls(kernel, want, whole.density, shapes, parts, whole, None if plain else whole)
 
     @property
@@ -114,8 +114,8 @@ class SumRequest:
         ParkiValueError, ParkiTypeError
         """
         kernel, alone = self._of_points
-        given = None if alone else norms
-        cloud = take_cloud(kernel, trg, src, given, options, systems=systems, space=space)
+        norms_of_cloud = None if alone else norms
+        cloud = take_cloud(kernel, trg, src, norms_of_cloud, options, systems=systems, space=space)
         if norms is not None and alone:
             like = like_points("norms", norms, cloud.space, cloud.src.dtype)
             cloud.arrays["norms"] = check_density("norms", like, cloud.src.shape)
@@ -142,8 +142,8 @@ class SumRequest:
 
     def check_maps(self, cloud: Cloud) -> None:
         """Refuse maps of a user's composite that make impossible values: see `check_maps`."""
-        own = isinstance(self.kernel, Composite) and not self.kernel.walled
-        for part in self.parts if own else ():
+        takes_maps = isinstance(self.kernel, Composite) and not self.kernel.walled
+        for part in self.parts if takes_maps else ():
             check_maps(part, cloud.trg, {"points": cloud.src, "norms": cloud.norms})
 
 
@@ -164,28 +164,28 @@ def check_maps(composite: Composite, trg: AnyArray, cloud: Arrays) -> None:
     ParkiValueError
     """
     inputs = {"dens": math.prod(composite.density)}
-    for each in composite.addends:
-        kind, of = sum_of(each.kernel), f"for {each.kernel}"
-        check_want(each.kernel, each.want)
+    for addend in composite.addends:
+        kind, purpose = sum_of(addend.kernel), f"for {addend.kernel}"
+        check_want(addend.kernel, addend.want)
         count = cloud["points"].shape[1]
         with np.errstate(all="ignore"):
             for name, function, values in (
-                (f"sources {of}", each.sources, cloud["points"]),
-                (f"normals {of}", each.normals if kind.normals else None, cloud["norms"]),
+                (f"sources {purpose}", addend.sources, cloud["points"]),
+                (f"normals {purpose}", addend.normals if kind.normals else None, cloud["norms"]),
             ):
                 if function is not None:
                     check_made(name, function, function(values, cloud), (3, count))
-            if each.density is not None or [*inputs.values()] != [kind.rows]:
-                own = each.density or itself
-                columns = weights(partial(_of_density, own), inputs, cloud)
-                for made in columns["dens"]:
-                    check_made(f"a density {of}", own, made, (kind.rows, count))
-            if each.results is not velocity or kind.results != math.prod(composite.result):
-                sizes = {name: result_rows(each.kernel, name) for name in each.want}
+            if addend.density is not None or [*inputs.values()] != [kind.rows]:
+                density = addend.density or itself
+                columns = weights(partial(_of_density, density), inputs, cloud)
+                for column in columns["dens"]:
+                    check_made(f"a density {purpose}", density, column, (kind.rows, count))
+            if addend.results is not velocity or kind.results != math.prod(composite.result):
+                sizes = {name: result_rows(addend.kernel, name) for name in addend.want}
                 shape = math.prod(composite.result), trg.shape[1]
-                for columns in weights(each.results, sizes, {"points": trg}).values():
-                    for made in columns:
-                        check_made(f"a result of {each.kernel}", each.results, made, shape)
+                for columns in weights(addend.results, sizes, {"points": trg}).values():
+                    for column in columns:
+                        check_made(f"a result of {addend.kernel}", addend.results, column, shape)
 
 
 def itself(values: AnyArray, _: Arrays) -> Any:
@@ -202,8 +202,11 @@ def _of_all(names: tuple[str, ...], parts: tuple[Composite, ...]) -> Composite:
     first = parts[0]
     if names == ("u",):
         return first
-    each = zip(names, parts, strict=True)
-    addends = tuple(replace(one, of=name) for name, part in each for one in part.addends)
+    addends = tuple(
+        replace(addend, of=name)
+        for name, part in zip(names, parts, strict=True)
+        for addend in part.addends
+    )
     scales = tuple(dict.fromkeys(scale for part in parts for scale in part.scales))
     name = ", ".join(part.name for part in parts)
     return replace(first, name=name, addends=addends, scales=scales, transposed=None)

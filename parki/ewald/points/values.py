@@ -175,18 +175,18 @@ def check_outputs(
     if out is None:
         return {name: xp.empty(shape, dtype=values.dtype) for name, shape in shapes.items()}
     if isinstance(want, str):
-        given = {"out": out}
+        outputs = {"out": out}
     elif isinstance(out, (tuple, list)) and len(out) == len(want):
-        given = {f"out[{place}]": array for place, array in enumerate(out)}
+        outputs = {f"out[{place}]": array for place, array in enumerate(out)}
     else:
         what = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
         raise ParkiTypeError(f"out is {what}; expected a tuple of {len(want)} arrays, as want has")
-    for (label, array), shape in zip(given.items(), shapes.values(), strict=True):
+    for (label, array), shape in zip(outputs.items(), shapes.values(), strict=True):
         check_output(label, array, shape, values, space)
-        for other in given:
-            if other != label and xp.may_share_memory(array, given[other]):
+        for other in outputs:
+            if other != label and xp.may_share_memory(array, outputs[other]):
                 raise ParkiValueError(f"{label} shares memory with {other}; both are written")
-    return dict(zip(shapes, given.values(), strict=True))
+    return dict(zip(shapes, outputs.values(), strict=True))
 
 
 def check_output(
@@ -214,9 +214,9 @@ def check_output(
         )
 
 
-def like_points(name: str, given: AnyArray, space: ExecutionSpace, dtype: DTypeLike) -> Any:
+def like_points(name: str, values: AnyArray, space: ExecutionSpace, dtype: DTypeLike) -> Any:
     """Return an array in the memory and dtype of the points, or refuse it."""
-    values = as_array(name, given)
+    values = as_array(name, values)
     check_space({name: values}, space)
     if values.dtype != dtype:
         raise ParkiTypeError(
@@ -257,8 +257,9 @@ def check_fields(
     for place, (result, shape) in enumerate(shapes.items()):
         label = f"{name}[{place}]" if many else name
         values = like_points(label, arrays[place], space, dtype)
-        how: dict[str, Any] = {"several": True, "single": single, "of": "targets"}
-        rows[result] = check_density(label, values, shape, **how)
+        rows[result] = check_density(
+            label, values, shape, several=True, single=single, of="targets"
+        )
     sizes = {array.shape[:-2] for array in rows.values()}
     if len(sizes) > 1:
         raise ParkiValueError(
