@@ -7,6 +7,7 @@ motion along e and about it, motion across e, and strain in the plane across e.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,7 @@ class Lubrication:
 
     def shifted(self, shift: AnyArray) -> Lubrication:
         """Return the same pairs of spheres that have moved by (3, N)."""
-        other = object.__new__(Lubrication)
-        other.__dict__ |= self.__dict__
+        other = copy(self)
         other._place(self.vectors + shift[:, self.second] - shift[:, self.first])
         return other
 

@@ -58,7 +58,8 @@ def calls(
 
         # What `inspect` and Sphinx show: what the call takes, and where that is written.
         shown = inspect.Signature([*common[:5], *own, *common[5:]])
-        call.__dict__.update(__signature__=shown, __wrapped__=total)
+        call.__signature__ = shown  # type: ignore[attr-defined]
+        call.__wrapped__ = total  # type: ignore[attr-defined]
         call.__doc__ = _docstring(inspect.getdoc(total) or "", name, family, array, random)
         call.__name__ = call.__qualname__ = name
         call.__module__ = total.__module__

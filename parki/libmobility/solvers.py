@@ -41,19 +41,21 @@ def columns(
     ParkiValueError
         If the shape is another one.
     """
-    given = as_array(name, values)
-    shape = given.shape
-    rows = shape[1] == 3 if len(shape) == 2 else len(shape) == 1 and given.size % 3 == 0
-    if not rows or not given.size or count not in (None, given.size // 3):
-        of = "(N, 3) or (3 N,)" if count is None else f"({count}, 3) or ({3 * count},)"
-        raise ParkiValueError(f"{name} has shape {shape}; expected {of}, a row for each sphere")
+    array = as_array(name, values)
+    shape = array.shape
+    rows = shape[1] == 3 if len(shape) == 2 else len(shape) == 1 and array.size % 3 == 0
+    if not rows or not array.size or count not in (None, array.size // 3):
+        expected = "(N, 3) or (3 N,)" if count is None else f"({count}, 3) or ({3 * count},)"
+        raise ParkiValueError(
+            f"{name} has shape {shape}; expected {expected}, a row for each sphere"
+        )
     if dtype is None:
-        dtype = given.dtype if given.dtype == "f4" else "f8"
+        dtype = array.dtype if array.dtype == "f4" else "f8"
 
-    def back(found: Any) -> Any:
-        return as_given(found.T.copy().reshape(shape), values)
+    def back(result: AnyArray) -> Any:
+        return as_given(result.T.copy().reshape(shape), values)
 
-    return given.reshape(-1, 3).T.astype(dtype, order="C"), back
+    return array.reshape(-1, 3).T.astype(dtype, order="C"), back
 
 
 KINDS = ("open", "periodic")
@@ -105,7 +107,8 @@ class Mobility:
 
     def __copy__(self) -> Mobility:
         """Return a solver with spheres of its own."""
-        other = object.__new__(type(self))
+        x, y, z = (KINDS[periodic] for periodic in self.periodic)
+        other = type(self)(x, y, z)
         other.__dict__ |= self.__dict__ | {"_spheres": copy(self._spheres)}
         return other
 
@@ -197,7 +200,7 @@ class Mobility:
     def divM(self, prefactor: float = 1.0) -> tuple[Any, Any]:
         """Return the divergence of the mobility, times ``prefactor``: zeros, for this mobility."""
         _, backs = self._read()
-        return self._pair([prefactor * each for each in self._nothing()], backs)
+        return self._pair([prefactor * values for values in self._nothing()], backs)
 
     def LangevinVelocities(
         self, dt: float, kbt: float, forces: AnyArray = None, torques: AnyArray = None
@@ -215,7 +218,7 @@ class Mobility:
         velocities = self._moved(acts) if acts else self._nothing()
         if kbt:
             noise = self._noise(math.sqrt(2 * kbt / dt))
-            velocities = [moved + each for moved, each in zip(velocities, noise, strict=True)]
+            velocities = [u + random for u, random in zip(velocities, noise, strict=True)]
         return self._pair(velocities, backs)
 
     # ------------------------------------------------------------------ work
@@ -249,9 +252,9 @@ class Mobility:
         other = next(iter(backs.values()), self._back)
         return acts, [backs.get(name, other) for name in ("forces", "torques")]
 
-    def _pair(self, found: list[Any], backs: list[Back]) -> tuple[Any, Any]:
-        """Return linear and angular results in the shapes of what was given."""
-        linear, *angular = (back(each) for back, each in zip(backs, found, strict=False))
+    def _pair(self, results: list[Any], backs: list[Back]) -> tuple[Any, Any]:
+        """Return linear and angular results in the shapes of forces and torques."""
+        linear, *angular = (back(result) for back, result in zip(backs, results, strict=False))
         return linear, angular[0] if angular else None
 
     def _nothing(self) -> list[Any]:
@@ -272,7 +275,7 @@ class Mobility:
         if xp not in self._random:
             self._random[xp] = generator("seed", fluid.seed, xp)
         noise = spheres.noise(self._random[xp], torques=fluid.angular, accuracy=fluid.tolerance)
-        return [size * each for each in (noise if fluid.angular else (noise,))]
+        return [size * values for values in (noise if fluid.angular else (noise,))]
 
 
 def _alike(old: AnyArray, new: AnyArray) -> bool:

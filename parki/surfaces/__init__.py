@@ -11,13 +11,14 @@ own          a body's own matrix, some by polar coordinates
 corrections  near pairs of targets with other bodies and images
 bodies       `Bodies`: shapes at their places
 placed       `PlacedLayer`: what follows from places of bodies, and corrections there
-layer        `LayerPlan`: the sum of a plan, and its corrections
+layer        `SurfaceLayer`: the sum of a plan, and its corrections
+layer_plan   `LayerPlan`: such a layer from a user's arguments
 surface      `Surface`: bodies by nodes or ready made, and their layers
 equations    `RigidSurfaces`, `FirstKind` and `Drops`: operators, and preconditioners by bodies
 """
 
 from parki.surfaces.equations import Drops, FirstKind, RigidSurfaces
-from parki.surfaces.layer import LayerPlan
+from parki.surfaces.layer_plan import LayerPlan
 from parki.surfaces.surface import Surface
 
 __all__ = ["Drops", "FirstKind", "LayerPlan", "RigidSurfaces", "Surface"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,20 +26,22 @@ MARGIN = 16  # unit roundoffs of coordinates and box within which a target is a 
 class Bodies:
     """Bodies of some shapes, each at a centre and with a rotation: see `parki.Surface`."""
 
-    def begin(
+    ready_made: ClassVar[type[Bodies]]  # the class of the same bodies elsewhere
+
+    def __init__(
         self,
-        found: list[Shape],
+        shapes: Sequence[Shape],
         kinds: AnyArray,
         centres: AnyArray,
         frames: AnyArray,
         like: AnyArray,
     ) -> None:
-        """Place shapes: body k has the shape ``found[kinds[k]]``; arrays are as ``like`` is."""
-        self.shapes, self.kinds, self.centres, self.frames = tuple(found), kinds, centres, frames
+        """Body k has the shape ``shapes[kinds[k]]``; arrays are as ``like`` is."""
+        self.shapes, self.kinds, self.centres, self.frames = tuple(shapes), kinds, centres, frames
         array = as_array("nodes", like)
         self._dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
         self.xp = get_execution_space(None, array).array_module
-        sizes = np.array([shape.areas.size for shape in found])
+        sizes = np.array([shape.areas.size for shape in shapes])
         self.systems = np.concatenate([[0], np.cumsum(sizes[kinds])])
         self.nodes, self.normals = self._placed("nodes"), self._rotated("normals")
         self.areas, self.spacing = self._joined("areas"), self._joined("spacing")
@@ -61,16 +63,14 @@ class Bodies:
                 f"centres has shape {places.shape}; expected {self.centres.shape}, as before"
             )
         frames = self.frames if rotations is None else matrices(rotations, self.kinds.size)
-        other = object.__new__(type(self))
-        other.begin(list(self.shapes), self.kinds, places, frames, self.nodes)
-        other._copies = self._copies
-        return other
+        moved: Any = self.ready_made(self.shapes, self.kinds, places, frames, self.nodes)
+        moved._copies = self._copies
+        return moved
 
-    def alone(self, shape: Shape) -> Any:
+    def alone(self, shape: Shape) -> Bodies:
         """Return one body of a shape, in its own frame, in double precision on the host."""
-        other = object.__new__(type(self))
-        other.begin([shape], np.zeros(1, int), np.zeros((3, 1)), np.eye(3)[None], np.empty((3, 0)))
-        return other
+        frame, at = np.eye(3)[None], np.zeros((3, 1))
+        return Bodies([shape], np.zeros(1, int), at, frame, np.empty((3, 0)))
 
     def smooth(self, density: AnyArray) -> Any:
         """Return the parts (..., N) of densities that finer nodes resolve: see `Shape.smooth`."""

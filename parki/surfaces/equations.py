@@ -16,12 +16,13 @@ import numpy as np
 
 from parki.core import EwaldOptions, like_points, linear_operator, take_options
 from parki.errors import ParkiValueError, by_words
-from parki.interchange import as_given, finite
+from parki.interchange import as_given, finite, flag
 from parki.memory import require, telling
 from parki.runtime.forks import Uncopied
 from parki.surfaces.apart import AT_NODES, LayerUse
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.layer import LayerPlan, alone, flat_hint
+from parki.surfaces.layer import SurfaceLayer, alone, flat_hint
+from parki.surfaces.near import Regularisation
 from parki.surfaces.own import own_parts, own_products
 from parki.surfaces.shapes import Shape
 from parki.typing import AnyArray, Array, ArrayModule, ArrayT, OptionKeywords, Unpack
@@ -81,34 +82,6 @@ MATRICES = 4  # of a body's size, which an inverse takes at a time
 SINGULAR = 1e12  # condition of a body's own matrix, whose inverse is then of no use
 
 
-class _Layer(LayerPlan):
-    """The layer of an equation, which says what it is for."""
-
-    def __init__(
-        self,
-        use: LayerUse,
-        kernel: str,
-        surface: Bodies,
-        options: EwaldOptions,
-        *,
-        accuracy: float,
-        order: int | None,
-        width: float | None,
-        constants: bool,
-    ) -> None:
-        self._use = use
-        super().__init__(
-            kernel,
-            surface,
-            None,
-            options,
-            accuracy=accuracy,
-            order=order,
-            width=width,
-            constants=constants,
-        )
-
-
 @telling
 class Equation(Uncopied):
     """An integral equation on the surfaces of bodies: its operator, and a preconditioner.
@@ -143,17 +116,18 @@ class Equation(Uncopied):
         constants: bool = True,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        self.layer: LayerPlan = _Layer(
-            self._use,
-            self.kernel,
-            surface,
-            take_options(None, options, keywords)[1],
+        _, options = take_options(None, options, keywords)
+        regularisation = Regularisation.of(
             accuracy=accuracy,
             order=order,
             width=width,
-            constants=constants,
+            side=0,
+            constants=flag("constants", constants),
         )
-        self._other: LayerPlan | None = None
+        self.layer = SurfaceLayer(
+            self.kernel, surface, None, options, regularisation, use=self._use
+        )
+        self._other: SurfaceLayer | None = None
         self._inverses: dict[Shape, np.ndarray] = {}
 
     def _alone(self) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""`LayerPlan`: a layer of a surface at its nodes or at any targets, for many densities."""
+"""`SurfaceLayer`: the sum over a surface's nodes, and its corrections, for many densities."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from parki.core import (
     as_points,
     like_points,
     linear_operator,
-    take_options,
 )
 from parki.errors import ParkiTypeError, ParkiValueError, by_words, warn
 from parki.interchange import (
     as_array,
     as_given,
-    flag,
     one_of,
     shown,
 )
@@ -37,9 +35,8 @@ from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Regularisation
 from parki.surfaces.placed import PlacedLayer
 from parki.surfaces.shapes import Shape
-from parki.typing import AnyArray, Array, ArrayT, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, ArrayT
 
-SIDES = {"outside": 1, "mean": 0, "inside": -1}
 WORDS = {"dens": "density", "trg": "targets", "src": "nodes"}  # what sums call them
 
 
@@ -58,89 +55,48 @@ def alone(method: Method) -> Method:
 
 
 @telling
-class LayerPlan(Uncopied):
-    """A layer potential: set up once, apply to many densities.
-
-    The sum over nodes, with all images, is parki's. Pairs close to the surface are corrected, with
-    images, so that values are right at any distance. Densities are per area. As with sums, nothing
-    is scaled: the velocity of a single layer is the result over 8 pi mu, of a double layer over
-    8 pi.
+class SurfaceLayer(Uncopied):
+    """A layer potential of a surface at targets: see `LayerPlan`, whose arguments it takes checked.
 
     Parameters
     ----------
-    kernel : {"stokes_sl", "stokes_dl", "stokes_comb", "laplace", "laplace_dipole"}
-        The third is both layers of Stokes, with densities (6, N): forces above velocities. The
-        last is of dipoles along the normals.
-    surface : Surface
-    targets : array, shape (3, Nt), optional
-        Default: the nodes. On the surface, values are those of ``side``.
-    options : EwaldOptions, optional
-        Or its fields as keywords. Double layers with three periods have ``dl_mean="flux"`` unless
-        it is given: then the double layer of a constant is as in free space.
-    want : {"u", "p", "traction"}
-        Velocity (or potential), pressure for viscosity 1, or traction along ``directions``.
-    side : {"mean", "outside", "inside"}
-        The limit at the surface; the mean of both is the principal value.
-    directions : array, shape (3, Nt), optional
-        For tractions at targets. Default: the normals of the nodes.
-    accuracy : float
-        Error of corrections to aim at, relative to the density, for densities that the nodes
-        resolve well. It chooses ``order`` and ``width``, and which pairs are corrected.
-    order : int, optional
-        M: corrections are regularised with an error of the width to the power 2 M + 1 (pressures
-        and tractions of double layers: 2 M - 1). 6 for an accuracy of 1e-6.
-    width : float, optional
-        Width of the regularisation in node distances, 1.8 for 1e-6. A smaller one needs smoother
-        densities, a larger one a less curved surface: it should be below half of the least radius
-        of curvature.
-    constants : bool
-        Make double layers exact for constant densities, which takes most of their error away.
-
-    Raises
-    ------
-    ParkiValueError, ParkiTypeError
-    ParkiMemoryError
-        If targets near the surface have more pairs than memory holds.
+    kernel, want : str
+    surface : Bodies
+    targets, directions : array, shape (3, Nt), optional
+    options : EwaldOptions
+    regularisation : Regularisation
+    use : LayerUse, optional
+        What the layer is for.
+    told : set of str, optional
+        Names of warnings that were given, each of which is given once.
     """
 
     _made_of = "kernel, surface, targets and options"
-    _use = apart.LayerUse()
 
     def __init__(
         self,
         kernel: str,
         surface: Bodies,
-        targets: Array | None = None,
-        options: EwaldOptions | None = None,
+        targets: Array | None,
+        options: EwaldOptions,
+        regularisation: Regularisation,
         *,
         want: str = "u",
-        side: str = "mean",
         directions: AnyArray = None,
-        accuracy: float = 1e-6,
-        order: int | None = None,
-        width: float | None = None,
-        constants: bool = True,
-        **keywords: Unpack[OptionKeywords],
+        use: apart.LayerUse | None = None,
+        told: set[str] | None = None,
     ) -> None:
-        kernels = list(dict.fromkeys(name for name, _ in LAYERS))
-        one_of("kernel", kernel, kernels)
+        one_of("kernel", kernel, list(dict.fromkeys(name for name, _ in LAYERS)))
         one_of("want", want, [result for name, result in LAYERS if name == kernel])
-        _, given = take_options(None, options, keywords)
-        if given.walled:
+        if options.walled:
             raise ParkiValueError(
                 "wall is 'no-slip', but near pairs of images in a wall are not corrected; sum by "
                 "parki.Plan, and keep bodies three node distances away from the wall"
             )
-        if SUMS[kernel].normals and given.dl_mean is None and all(given.periodic):
-            given = replace(given, dl_mean="flux")
-        self.options, self._key, self._layer = given, (kernel, want), LAYERS[kernel, want]
-        self._setting = Regularisation.of(
-            accuracy=accuracy,
-            order=order,
-            width=width,
-            side=SIDES[one_of("side", side, list(SIDES))],
-            constants=flag("constants", constants),
-        )
+        if SUMS[kernel].normals and options.dl_mean is None and all(options.periodic):
+            options = replace(options, dl_mean="flux")
+        self.options, self._key, self._layer = options, (kernel, want), LAYERS[kernel, want]
+        self._regularisation = regularisation
         # Copies: they are taken again where bodies move.
         self._targets = None if targets is None else as_points("targets", targets).copy()
         self._directions = None
@@ -148,18 +104,22 @@ class LayerPlan(Uncopied):
             self._directions = self._check_directions(directions)
         elif directions is not None:
             raise ParkiValueError(f"directions are for want='traction', but want is {want!r}")
-        self._told: set[str] = set()  # warnings, each of which is given once
+        self._use = apart.LayerUse() if use is None else use
+        self._told = set[str]() if told is None else told
         self._plan: Any = None  # with all that moves attached to it
         self._place(surface)
 
-    def beside(self, kernel: str) -> LayerPlan:
-        """Return a plan of another layer of the surface, at the same targets; it moves alone."""
-        other = object.__new__(LayerPlan)
-        other.__dict__ |= self.__dict__
-        other._key = one_of("kernel", kernel, [name for name, want in LAYERS if want == "u"]), "u"
-        other._layer, other._directions, other._plan = LAYERS[other._key], None, None
-        other._place(self.surface)
-        return other
+    def beside(self, kernel: str) -> SurfaceLayer:
+        """Return another layer of the surface, at the same targets; it moves alone."""
+        return SurfaceLayer(
+            kernel,
+            self.surface,
+            self._targets,
+            self.options,
+            self._regularisation,
+            use=self._use,
+            told=self._told,
+        )
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -193,7 +153,7 @@ class LayerPlan(Uncopied):
 
     def whole_matrix(self, shape: Shape) -> np.ndarray:
         """Return the layer of a body alone at its own nodes, in its frame, as a matrix."""
-        return own.whole_matrix(self._key, shape, self._setting)
+        return own.whole_matrix(self._key, shape, self._regularisation)
 
     def _check_directions(self, directions: AnyArray) -> Any:
         if directions is None:
@@ -225,11 +185,11 @@ class LayerPlan(Uncopied):
             )
         e = surface.normals if own or self._directions is None else self._directions
         e = e if e.shape == targets.shape else xp.zeros(targets.shape)
-        if text := apart.too_curved(surface, self._setting.width):
+        if text := apart.too_curved(surface, self._regularisation.width):
             self._tell("curvature", text)
         space = get_execution_space(None, surface.nodes)
         with by_words(WORDS):
-            own_parts, near = self._corrections(surface, e, self._setting, space)
+            own_parts, near = self._corrections(surface, e, self._regularisation, space)
             if own:
                 for kind, text in apart.warnings(surface, near.events, self.options, self._use):
                     self._tell(kind, text)
@@ -271,14 +231,14 @@ class LayerPlan(Uncopied):
         self._plan = plan
 
     def _corrections(
-        self, surface: Bodies, e: AnyArray, setting: Regularisation, space: ExecutionSpace
+        self, surface: Bodies, e: AnyArray, regularisation: Regularisation, space: ExecutionSpace
     ) -> tuple[Any, Any]:
         """Return the bodies' own matrices, and the matrices of near pairs."""
         targets, home, parts = self._targets, None, []
         if targets is None:
             targets, home = surface.nodes, surface.body
             parts = own.own_parts(
-                surface, lambda shape: own.own_matrix(self._key, shape, setting), np.float64
+                surface, lambda shape: own.own_matrix(self._key, shape, regularisation), np.float64
             )
         near = corrections.near_matrices(
             self._key,
@@ -287,7 +247,7 @@ class LayerPlan(Uncopied):
             home=home,
             e=e,
             options=self.options,
-            setting=setting,
+            setting=regularisation,
             space=space,
         )
         return parts, near
@@ -388,7 +348,7 @@ class LayerPlan(Uncopied):
         sums, which the tolerance bounds.
         """
         q = self._density(density)
-        placed, wider = self._placed, self._setting.wider()
+        placed, wider = self._placed, self._regularisation.wider()
         values: Any = self(density)
         change, size = placed.corrections(q), abs(values).max()
         own, near = self._corrections(placed.surface, placed.e, wider, self.space)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from parki.core import EwaldOptions, as_points
+from parki.core import as_points
 from parki.errors import ParkiTypeError, ParkiValueError, warn
 from parki.interchange import as_array, positive, to_host, told_apart, whole
 from parki.memory import telling
 from parki.surfaces import series, shapes
 from parki.surfaces.bodies import Bodies, matrices, numbers
-from parki.surfaces.layer import LayerPlan
+from parki.surfaces.layer_plan import layer_of
 from parki.surfaces.shapes import Finer, Shape
-from parki.typing import AnyArray, Array, ArrayT
+from parki.typing import AnyArray, Array
 
 AREA_OFF = 0.2  # relative error of the normals' flux through a closed surface
 MOST_AREA = 1.3  # of a node, in squares of its spacing: 1 on a square lattice
@@ -103,21 +104,22 @@ class Surface(Bodies):
                 "project and finer are of one body, but systems has several; make a surface of "
                 "each body, and join them by parki.Surface.join"
             )
-        kinds_of, centres = [], []
+        bodies: list[Shape] = []
+        centres = []
         for first, last in itertools.pairwise(starts.tolist()):
-            own: Any = [
+            coordinates: Any = [
                 None if array is None else array[..., first:last].astype(np.float64)
                 for array in arrays
             ]
-            middle = _check_closed(own[0], own[1], own[2])
-            own[0] = own[0] - middle
-            at = None if project is None else _Moved(project, middle)
-            shape = shapes.of_nodes(own[0], own[1], own[2], own[3], at)
+            x, n, area, h = coordinates
+            middle = _check_closed(x, n, area)
+            moved = None if project is None else _Moved(project, middle)
+            shape = shapes.of_nodes(x - middle, n, area, h, moved)
             _check_areas(shape)
-            kinds_of.append(shape if finer is None else _with_finer(shape, finer, middle))
+            bodies.append(shape if finer is None else _with_finer(shape, finer, middle))
             centres.append(middle[:, 0])
-        kinds, frames = np.arange(len(kinds_of)), np.tile(np.eye(3), (len(kinds_of), 1, 1))
-        self.begin(kinds_of, kinds, np.stack(centres, axis=1), frames, nodes)
+        kinds, frames = np.arange(len(bodies)), matrices(None, len(bodies))
+        super().__init__(bodies, kinds, np.stack(centres, axis=1), frames, nodes)
 
     # ------------------------------------------------------------------ ready made
     @classmethod
@@ -137,8 +139,8 @@ class Surface(Bodies):
             How many times finer the nodes near a target are; 1 for the nodes alone.
         """
         count = as_points("centres", centres).shape[1]
-        each = np.zeros(count) + numbers("radii", radii)
-        return cls.ellipsoids(centres, np.tile(each, (3, 1)), order=order, finer=finer)
+        half = np.tile(np.zeros(count) + numbers("radii", radii), (3, 1))
+        return cls.ellipsoids(centres, half, order=order, finer=finer)
 
     @classmethod
     def ellipsoids(
@@ -162,8 +164,8 @@ class Surface(Bodies):
         if not (half > 0).all():
             raise ParkiValueError("half axes and radii must be positive")
         different, kinds = np.unique(half, axis=1, return_inverse=True)
-        kinds_of = [shapes.ellipsoid(each, order, finer) for each in different.T]
-        return cls._of(kinds_of, kinds.ravel(), centres, rotations)
+        bodies = [shapes.ellipsoid(half_axes, order, finer) for half_axes in different.T]
+        return cls._at(bodies, kinds.ravel(), centres, rotations)
 
     @classmethod
     def tori(
@@ -185,12 +187,12 @@ class Surface(Bodies):
             one, other = told_apart(tube, ring)
             raise ParkiValueError(f"tube is {one}; expected less than ring, which is {other}")
         finer = whole("finer", finer, "a whole number from 1 on")
-        around, across = (whole("steps", each, "two even numbers", 4) for each in steps)
+        around, across = (whole("steps", n, "two even numbers", 4) for n in steps)
         if around % 2 or across % 2:
             raise ParkiValueError(f"steps is {steps}; expected two even numbers")
         shape = shapes.torus(ring, tube, (around, across), finer)
         count = as_points("centres", centres).shape[1]
-        return cls._of([shape], np.zeros(count, int), centres, rotations)
+        return cls._at([shape], np.zeros(count, int), centres, rotations)
 
     @classmethod
     def rods(
@@ -216,7 +218,7 @@ class Surface(Bodies):
         times = whole("finer", finer, "a whole number from 2 on", 2)
         shape = shapes.rod(length, radius, order, times)
         count = as_points("centres", centres).shape[1]
-        return cls._of([shape], np.zeros(count, int), centres, rotations)
+        return cls._at([shape], np.zeros(count, int), centres, rotations)
 
     @classmethod
     def harmonics(cls, points: Array, *, finer: int = 3) -> Surface:
@@ -232,42 +234,38 @@ class Surface(Bodies):
         finer : int
             How many times finer the nodes near a target are, from 2 on.
         """
-        given = numbers("points", points)
-        each = given[:, None] if given.ndim == 2 else given
-        order = round((each.shape[-1] / 2) ** 0.5) - 1 if each.ndim == 3 else 0
-        if each.ndim != 3 or len(each) != 3 or order < 1 or 2 * (order + 1) ** 2 != each.shape[2]:
+        coordinates = numbers("points", points)
+        maps = coordinates[:, None] if coordinates.ndim == 2 else coordinates
+        order = round((maps.shape[-1] / 2) ** 0.5) - 1 if maps.ndim == 3 else 0
+        if maps.ndim != 3 or len(maps) != 3 or order < 1 or 2 * (order + 1) ** 2 != maps.shape[2]:
             raise ParkiValueError(
-                f"points has shape {given.shape}; expected (3, n) or (3, B, n), with "
+                f"points has shape {coordinates.shape}; expected (3, n) or (3, B, n), with "
                 "n = 2 (order + 1)^2 places of parki.Surface.directions(order)"
             )
         times = whole("finer", finer, "a whole number from 2 on", 2)
-        middles = each.mean(axis=2)
-        still = np.flatnonzero((np.ptp(each, axis=2) == 0).all(axis=0))
+        middles = maps.mean(axis=2)
+        still = np.flatnonzero((np.ptp(maps, axis=2) == 0).all(axis=0))
         if still.size:
             raise ParkiValueError(
                 f"points of body {still[0]} are all at one place; expected a map of the unit sphere"
             )
-        kinds = [
-            shapes.mapped(body - middle[:, None], order, times)
-            for body, middle in zip(each.transpose(1, 0, 2), middles.T, strict=True)
-        ]
-        if any((shape.nodes * shape.normals * shape.areas).sum() <= 0 for shape in kinds):
+        arms = (maps - middles[:, :, None]).transpose(1, 0, 2)
+        bodies = [shapes.mapped(from_middle, order, times) for from_middle in arms]
+        if any((shape.nodes * shape.normals * shape.areas).sum() <= 0 for shape in bodies):
             raise ParkiValueError(
                 "points turn the sphere inside out; mirror them, or move them by shorter steps"
             )
         apart = max(
-            abs(shape.nodes - body + middle[:, None]).max() / shape.radius
-            for shape, body, middle in zip(kinds, each.transpose(1, 0, 2), middles.T, strict=True)
+            abs(shape.nodes - from_middle).max() / shape.radius
+            for shape, from_middle in zip(bodies, arms, strict=True)
         )
         if apart > ROUGH:
             warn(
                 f"points differ by {apart:.0%} of the radius from their series of degree {order}: "
                 f"take places of parki.Surface.directions({order}), in this order, or more of them"
             )
-        surface = object.__new__(cls)
-        frames = matrices(None, len(kinds))
-        surface.begin(kinds, np.arange(len(kinds)), middles, frames, points)
-        return surface
+        frames = matrices(None, len(bodies))
+        return _ReadyMade(bodies, np.arange(len(bodies)), middles, frames, points)
 
     @staticmethod
     def directions(order: int) -> np.ndarray:
@@ -275,85 +273,54 @@ class Surface(Bodies):
         return series.directions(whole("order", order, "a whole number from 1 on"))[0]
 
     @classmethod
-    def _of(
-        cls, found: list[Shape], kinds: AnyArray, centres: Array, rotations: AnyArray
+    def _at(
+        cls, bodies: list[Shape], kinds: AnyArray, centres: Array, rotations: AnyArray
     ) -> Surface:
-        surface = object.__new__(cls)
         places = numbers("centres", as_points("centres", centres))
         if not kinds.size:
             raise ParkiValueError("centres has no column; a surface has a body or more")
-        surface.begin(found, kinds, places, matrices(rotations, kinds.size), centres)
-        return surface
+        return _ReadyMade(bodies, kinds, places, matrices(rotations, kinds.size), centres)
 
     @classmethod
     def join(cls, *surfaces: Surface) -> Surface:
         """Return all bodies of some surfaces as one surface, whose arrays are like the first's."""
-        firsts = np.cumsum([0, *(len(each.shapes) for each in surfaces)])
-        kinds = [each.kinds + first for each, first in zip(surfaces, firsts, strict=False)]
-        joined = object.__new__(cls)
-        joined.begin(
-            [shape for each in surfaces for shape in each.shapes],
+        firsts = np.cumsum([0, *(len(surface.shapes) for surface in surfaces)])
+        kinds = [surface.kinds + n for surface, n in zip(surfaces, firsts, strict=False)]
+        return _ReadyMade(
+            [shape for surface in surfaces for shape in surface.shapes],
             np.concatenate(kinds),
-            np.concatenate([each.centres for each in surfaces], axis=1),
-            np.concatenate([each.frames for each in surfaces]),
+            np.concatenate([surface.centres for surface in surfaces], axis=1),
+            np.concatenate([surface.frames for surface in surfaces]),
             surfaces[0].nodes,
         )
-        return joined
 
     # ------------------------------------------------------------------ layers
-    def single_layer(
-        self,
-        density: ArrayT,
-        targets: Array | None = None,
-        options: EwaldOptions | None = None,
-        **more: Any,
-    ) -> ArrayT:
-        """Return the single layer of forces per area, `stokes_sl`: see `LayerPlan`."""
-        return LayerPlan("stokes_sl", self, targets, options, **more)(density)
-
-    def double_layer(
-        self,
-        density: ArrayT,
-        targets: Array | None = None,
-        options: EwaldOptions | None = None,
-        **more: Any,
-    ) -> ArrayT:
-        """Return the double layer, `stokes_dl` with the surface's normals: see `LayerPlan`."""
-        return LayerPlan("stokes_dl", self, targets, options, **more)(density)
-
-    def combined(
-        self,
-        density: ArrayT,
-        targets: Array | None = None,
-        options: EwaldOptions | None = None,
-        **more: Any,
-    ) -> ArrayT:
-        """Return the sum of both layers, `stokes_comb`, of densities (6, N): see `LayerPlan`."""
-        return LayerPlan("stokes_comb", self, targets, options, **more)(density)
-
-    def charge_layer(
-        self,
-        density: ArrayT,
-        targets: Array | None = None,
-        options: EwaldOptions | None = None,
-        **more: Any,
-    ) -> ArrayT:
-        """Return the potential of charges per area, `laplace`: see `LayerPlan`."""
-        return LayerPlan("laplace", self, targets, options, **more)(density)
-
-    def dipole_layer(
-        self,
-        density: ArrayT,
-        targets: Array | None = None,
-        options: EwaldOptions | None = None,
-        **more: Any,
-    ) -> ArrayT:
-        """Return the potential of normal dipoles, `laplace_dipole`: see `LayerPlan`."""
-        return LayerPlan("laplace_dipole", self, targets, options, **more)(density)
+    single_layer = layer_of("stokes_sl", "the single layer of forces per area, `stokes_sl`")
+    double_layer = layer_of("stokes_dl", "the double layer, `stokes_dl` with the surface's normals")
+    combined = layer_of("stokes_comb", "the sum of both layers, `stokes_comb`, of densities (6, N)")
+    charge_layer = layer_of("laplace", "the potential of charges per area, `laplace`")
+    dipole_layer = layer_of("laplace_dipole", "the potential of normal dipoles, `laplace_dipole`")
 
     def __repr__(self) -> str:
         bodies, nodes = self.kinds.size, self.areas.size
         return f"<parki.Surface: {bodies} bodies of {len(self.shapes)} shapes, {nodes} nodes>"
+
+
+class _ReadyMade(Surface):
+    """Surfaces of shapes that are known, at their places."""
+
+    def __init__(
+        self,
+        shapes: Sequence[Shape],
+        kinds: AnyArray,
+        centres: AnyArray,
+        frames: AnyArray,
+        like: AnyArray,
+    ) -> None:
+        Bodies.__init__(self, shapes, kinds, centres, frames, like)
+
+
+Surface.ready_made = _ReadyMade
 
 
 class _Moved:
@@ -415,7 +382,7 @@ def _with_finer(shape: Shape, finer: Any, middle: np.ndarray) -> Shape:
     """Return a shape with finer nodes as the user gives them."""
     if not isinstance(finer, (tuple, list)) or len(finer) != 4:
         raise ParkiTypeError("finer is not (nodes, normals, areas, matrix)")
-    nodes, normals, areas, matrix = (numbers("finer", each) for each in finer)
+    nodes, normals, areas, matrix = (numbers("finer", values) for values in finer)
     count = areas.size
     expected = [(3, count), (3, count), (count,), (count, shape.areas.size)]
     if [nodes.shape, normals.shape, areas.shape, matrix.shape] != expected:
