@@ -184,6 +184,14 @@ def test_records_that_would_be_wrong(changes, words):
         replace(SUMS["laplace"], name="trial", **changes)
 
 
+def test_gradients_of_vectors_are_summed_apart():
+    """Screened ones, too: the pair function of both at once is one of potentials."""
+    for kappa in (0.0, 2.0):
+        symbol = symbols.SLOPE._replace(screening=kappa)
+        pair = pair_of(symbol, (sources.CHARGE._replace(decay=2),), (2, 20))
+        assert not pair.slopes and pair.derivatives
+
+
 def test_families_have_examples():
     family = SUMS.families["yukawa"]._replace(example={})
     with pytest.raises(parki.ParkiValueError, match="'trial' has no example of kappa; give one"):

@@ -85,8 +85,8 @@ class OneSum(NamedTuple):
                 sizes = tuple((name, result_rows(record.kernel, name)) for name in record.want)
                 matrices = bilinear(record.results, sizes, self.kind.normals)
                 cloud |= by_sources(matrices, dens, self.norms)
-                lacks = self.kind.name, result, "src"
-                back["src"] = record.each(by_targets(SUMS[record.kernel], record.want, lacks))
+                error = lacking(self.kind.name, result, "src")
+                back["src"] = record.each(by_targets(SUMS[record.kernel], record.want, error))
             back = {name: back[name] for name in names}
             other = self._replace(options=options_of(record, self.options))
             for name, rows in other.rows(back, v, cloud, record).items():

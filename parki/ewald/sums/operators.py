@@ -12,8 +12,8 @@ psi' / r = -b: -r without its smooth part. So all sums take the same functions, 
     b_n = s_n / r^(2 n + 1) - 2 (-1)^n T_n,   s_n = 1, -1, 3, -15, 105 ...
     flow = 2 T_0 - r^2 T_1,   r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n psi_n
 
-Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``, has another b_0, by `rubbed`. Its
-pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, which
+Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``, has another b_0, by `brinkman`.
+Its pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, which
 `brinkman` makes, too, have n + HARMONIC in place of n, and the tables "pressure".
 
 Vectors have names. "v" is the direction in which the result is taken, "w" one along which it is
@@ -51,24 +51,34 @@ class Differential(NamedTuple):
     laplacians: int = 0
     brinkman: bool = False
 
-    def with_along(self, *more: str, laplacians: int = 0, factor: float = 1.0) -> Differential:
-        """Return a derivative of it."""
-        along, laplacians = self.along + more, self.laplacians + laplacians
-        factor *= self.coefficient
-        return self._replace(coefficient=factor, along=along, laplacians=laplacians)
-
     def renamed(self, names: Mapping[str, str]) -> Differential:
         """Return it with other vectors in the place of those named."""
-        along, *dots = ([names.get(v, v) for v in of] for of in (self.along, *self.dots))
-        return self._replace(along=tuple(along), dots=tuple(dot(*pair) for pair in dots))
+        along, *dots = (
+            tuple(names.get(vector, vector) for vector in vectors)
+            for vectors in (self.along, *self.dots)
+        )
+        return self._replace(along=along, dots=tuple(tuple(sorted(pair)) for pair in dots))
 
 
 Differentials = list[Differential]
 
 
-def dot(*names: str) -> tuple[str, ...]:
+def differentiated(operator: Differentials, vectors: tuple[str, ...]) -> Differentials:
+    """Return the derivative of an operator along vectors."""
+    return [term._replace(along=term.along + vectors) for term in operator]
+
+
+def laplacian(operator: Differentials, factor: float = 1.0) -> Differentials:
+    """Return a multiple of the Laplacian of an operator."""
+    return [
+        term._replace(coefficient=factor * term.coefficient, laplacians=term.laplacians + 1)
+        for term in operator
+    ]
+
+
+def dot(first: str, second: str) -> tuple[str, ...]:
     """Return the name of a product of vectors."""
-    return tuple(sorted(names))
+    return (first, second) if first <= second else (second, first)
 
 
 def moments(source: Source, name: str, into: str = "") -> Differentials:
@@ -102,13 +112,13 @@ def flow(symbol: Symbol, source: Source, name: str, v: str = "v") -> Differentia
         return spread
     if symbol.structure == "curl":
         return [Differential(-1.0, ("c",))]  # c is v x t
-    parts = [each.with_along(v) for each in spread]
+    parts = differentiated(spread, (v,))
     if symbol.structure == "rise":  # the slope of a slope along an axis, of vectors twice
         up = ("up",) * (1 if symbol.components == 1 else 2)
-        return [each.with_along(*up) for each in parts]
+        return differentiated(parts, up)
     if symbol.structure != "flow":
         return parts
-    parts += [each.with_along(laplacians=1, factor=-1.0) for each in moments(source, name, into=v)]
+    parts += laplacian(moments(source, name, into=v), factor=-1.0)
     if source.normal:
         parts += harmonic(symbol, [Differential(-1.0, (v,), (dot(name, "n"),))])
     return parts
@@ -124,18 +134,17 @@ def pressure(symbol: Symbol, source: Source, name: str) -> Differentials:
 def readings(symbol: Symbol, source: Source, name: str) -> Differentials:
     """Return the operator of a reading, differentiated along w; a tensor is the product f m."""
     columns = {"a": "f", "b": "m"} if name == "ab" else {}
+    stretched = differentiated(flow(symbol, source, name, v="A"), ("B", "w"))
     pushed = [
-        p.with_along("w")._replace(dots=(*p.dots, ("strength",)))
-        for p in pressure(symbol, source, name)
+        term._replace(dots=(*term.dots, ("strength",)))
+        for term in differentiated(pressure(symbol, source, name), ("w",))
     ]
-    every = [p.with_along("B", "w") for p in flow(symbol, source, name, v="A")] + pushed
-    return [term.renamed(columns) for term in every]
+    return [term.renamed(columns) for term in stretched + pushed]
 
 
 def harmonic(symbol: Symbol, operator: Differentials) -> Differentials:
     """Return an operator on the Laplacian of psi, less friction: on -2/r."""
-    of = bool(symbol.friction)
-    return [each.with_along(laplacians=1)._replace(brinkman=of) for each in operator]
+    return [term._replace(brinkman=bool(symbol.friction)) for term in laplacian(operator)]
 
 
 def names_of(sources: Iterable[Source]) -> list[str]:
@@ -167,10 +176,10 @@ def pairings(items: tuple[str, ...]) -> Iterator[tuple[Dots, tuple[str, ...]]]:
 def expand(operator: Differentials, order: int) -> Expanded:
     """Return the products of an operator on psi, each with its coefficients of b_n r^m."""
     products: dict[Dots, dict[Place, float]] = defaultdict(lambda: defaultdict(float))
-    for coefficient, along, dots, laplacians, rubs in operator:
+    for coefficient, along, dots, laplacians, brinkman in operator:
         for pairs, singles in pairings(along):
-            key = contracted((*dots, *pairs, *(dot(each, "e") for each in singles)))
-            if rubs:
+            key = contracted((*dots, *pairs, *(dot(vector, "e") for vector in singles)))
+            if brinkman:
                 products[key][HARMONIC + len(pairs) + len(singles), len(singles)] -= 2 * coefficient
                 continue
             radial = {(len(pairs) + len(singles), 0): coefficient}
@@ -182,8 +191,8 @@ def expand(operator: Differentials, order: int) -> Expanded:
                 radial = more
             for (n, squares), x in radial.items():
                 products[key][n + 1 - order, len(singles) + 2 * squares] += (3 - 2 * order) * x
-    kept = {key: {p: x for p, x in radial.items() if x} for key, radial in products.items()}
-    return {key: radial for key, radial in kept.items() if radial}
+    nonzero = {key: {p: x for p, x in radial.items() if x} for key, radial in products.items()}
+    return {key: radial for key, radial in nonzero.items() if radial}
 
 
 def contracted(dots: Dots) -> Dots:
@@ -192,28 +201,29 @@ def contracted(dots: Dots) -> Dots:
     A tensor's are ("ab", x, y), or ("ab",) for its trace; (v x t).e is v.(t x e), and the product
     with another vector w is ("cross", "v", "w"). "up" has the length 1.
     """
-    left = [each for each in dots if each != ("up", "up")]
+    products = [pair for pair in dots if pair != ("up", "up")]
     for a, b in (("a", "b"), ("A", "B")):
-        mine = [each for each in left if a in each or b in each]
-        if mine:
-            left = [each for each in left if each not in mine]
-            left.append((a + b,) if len(mine) == 1 else (a + b, *_partners(mine, (a, b))))
-    for each in [each for each in left if "c" in each]:
-        left.remove(each)
-        other = each[0] if each[1] == "c" else each[1]
-        left.append(dot("txe", "v") if other == "e" else ("cross", "v", other))
-    return tuple(sorted(left))
+        pairs = [pair for pair in products if a in pair or b in pair]
+        if pairs:
+            products = [pair for pair in products if pair not in pairs]
+            partners = () if len(pairs) == 1 else (partner(pairs, a), partner(pairs, b))
+            products.append((a + b, *partners))
+    for pair in [pair for pair in products if "c" in pair]:
+        products.remove(pair)
+        other = partner([pair], "c")
+        products.append(dot("txe", "v") if other == "e" else ("cross", "v", other))
+    return tuple(sorted(products))
 
 
-def _partners(mine: list[tuple[str, ...]], names: tuple[str, str]) -> list[str]:
-    """Return the partners of these vectors."""
-    pairs = {name: next(each for each in mine if name in each) for name in names}
-    return [each[0] if each[1] == name else each[1] for name, each in pairs.items()]
+def partner(pairs: Iterable[tuple[str, ...]], vector: str) -> str:
+    """Return the other vector of the first pair that has this one."""
+    first, second = next(pair for pair in pairs if vector in pair)
+    return first if second == vector else second
 
 
 def singular(n: int) -> int:
     """Return s_n."""
-    return math.prod(1 - 2 * each for each in range(1, n + 1))
+    return math.prod(1 - 2 * k for k in range(1, n + 1))
 
 
 def tables_of(places: Iterable[Place], preferred: Tables = ()) -> Tables:
@@ -221,14 +231,14 @@ def tables_of(places: Iterable[Place], preferred: Tables = ()) -> Tables:
     tables: dict[Table, None] = {}
 
     def need(n: int, m: int) -> None:
-        own = Table("smooth", n)
-        if n <= LAST and (m < 2 or n == 1 or own in preferred):
-            tables[own] = None
-        elif own not in tables:
+        table = Table("smooth", n)
+        if n <= LAST and (m < 2 or n == 1 or table in preferred):
+            tables[table] = None
+        elif table not in tables:
             need(n - 1, m - 2)
             tables[Table("psi", n - 1)] = None
 
-    for n, m in sorted(places, key=lambda each: (each[1] > 1, each)):
+    for n, m in sorted(places, key=lambda place: (place[1] > 1, place)):
         if n < HARMONIC:
             need(n, m)
         else:
@@ -239,9 +249,9 @@ def tables_of(places: Iterable[Place], preferred: Tables = ()) -> Tables:
 @lru_cache(maxsize=1024)
 def smooth(n: int, m: int, tables: Tables) -> dict[tuple[str, int], float]:
     """Return T_n r^m as coefficients of tables, by their names, times powers of r."""
-    own = Table("smooth", n)
-    if own in tables:
-        return {(own.name, m): 1.0}
+    table = Table("smooth", n)
+    if table in tables:
+        return {(table.name, m): 1.0}
     if n == 0:
         return {(FLOW.name, m): 0.5, (Table("smooth", 1).name, m + 2): 0.5}
     coefficients = {key: (2 * n - 1) * x for key, x in smooth(n - 1, m - 2, tables).items()}
@@ -258,8 +268,8 @@ def radial(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int], 
     coefficients: dict[tuple[str, int], float] = defaultdict(float)
     for (n, m), x in places.items():
         coefficients["y", 2 * n + 1 - m] += singular(n) * x
-        for key, each in smooth(n, m, tables).items():
-            coefficients[key] -= 2 * (-1) ** n * x * each
+        for key, coefficient in smooth(n, m, tables).items():
+            coefficients[key] -= 2 * (-1) ** n * x * coefficient
     return {key: x for key, x in coefficients.items() if x}
 
 
@@ -269,8 +279,9 @@ def brinkman(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int]
     The singular part of b_n is a local variable, ``whole0`` for n = 0 and so on: see
     ``kernels/blocks/friction.py``.
     """
-    own = {place: x for place, x in places.items() if place[0] < HARMONIC}
-    coefficients = defaultdict(float, {k: x for k, x in radial(own, tables).items() if k[0] != "y"})
+    screened = {place: x for place, x in places.items() if place[0] < HARMONIC}
+    smooth_parts = {k: x for k, x in radial(screened, tables).items() if k[0] != "y"}
+    coefficients = defaultdict(float, smooth_parts)
     for (n, m), x in places.items():
         if n < HARMONIC:
             coefficients[f"whole{n}", m] += x
@@ -281,6 +292,7 @@ def brinkman(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int]
     return {key: x for key, x in coefficients.items() if x}
 
 
-def together(expanded: Iterable[Expanded]) -> set[Place]:
-    """Return the functions of several operators."""
-    return {place for each in expanded for radial in each.values() for place in radial}
+def functions_of(fields: Iterable[dict[str, Expanded]]) -> set[Place]:
+    """Return the functions of the distance that fields take, each by the parts of a density."""
+    expansions = (expanded for parts in fields for expanded in parts.values())
+    return {place for expanded in expansions for radial in expanded.values() for place in radial}

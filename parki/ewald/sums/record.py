@@ -184,7 +184,7 @@ class Interaction:
     gauge : Gauge or None
         None where the sum of the densities has no field of its own. A screened symbol has another
         one than the symbol without screening: see `parki.ewald.sums.gauges`.
-    terms : mapping of str to tuple of Term
+    terms : mapping of str to tuple of ErrorTerm
         What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_tensor", the
         gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at a *tensor target*.
         One other than "u" without terms is zero everywhere.
@@ -327,7 +327,7 @@ class Interaction:
 
         None if there are none, or normals have them.
         """
-        powers = [each.decay - self.pair.power for each in self.sources for _ in range(each.rows)]
+        powers = [s.decay - self.pair.power for s in self.sources for _ in range(s.rows)]
         return np.array(powers)[:, None] if any(powers) and not self.normals else None
 
     @cached_property
@@ -347,18 +347,18 @@ class Interaction:
     @cached_property
     def faxen_factors(self) -> Array | float:
         """What squared radii are multiplied by, for each row of a density: see `Source.ball`."""
-        each = [(SHELL, BALL)[s.ball] for s in self.sources for _ in range(s.rows)]
-        return each[0] if len({*each}) == 1 else np.array(each)[:, None]
+        factors = [(SHELL, BALL)[s.ball] for s in self.sources for _ in range(s.rows)]
+        return factors[0] if len({*factors}) == 1 else np.array(factors)[:, None]
 
     def faxen_factor(self, result: str) -> float:
         """Return the factor of squared radii of targets, for a result."""
-        of_balls = result != "u" and any(source.ball for source in self.sources)
-        return BALL if of_balls else SHELL
+        ball = result != "u" and any(source.ball for source in self.sources)
+        return BALL if ball else SHELL
 
     def density_shape(self, sources: int) -> tuple[int, ...]:
         """Return the shape of a density."""
-        own = self.sources[0].shape if len(self.sources) == 1 else (self.rows,)
-        return (*own, sources)
+        shape = self.sources[0].shape if len(self.sources) == 1 else (self.rows,)
+        return (*shape, sources)
 
     def value_shape(self, targets: int) -> tuple[int, ...]:
         """Return the shape of "u"."""
@@ -373,21 +373,19 @@ class Interaction:
 
     def slopes(self, want: tuple[str, ...], on_device: bool) -> bool:
         """Return whether a pair adds to potential and gradient at once."""
-        known = self.pair.slopes and (on_device or self.pair.fused)
-        return bool(known) and "grad_u" in want
+        return bool(self.pair.slopes) and (on_device or self.pair.fused) and "grad_u" in want
 
     def p2p(self, slopes: bool = False, derivatives: Tables = ()) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum.
 
         ``derivatives`` are the tables of kernels that sum these.
         """
-        given = (
+        file = self.pair.file or text_of(
             self.symbol,
             self.sources,
-            self.pair.overlap_correction,
-            self.pair.point_radii is not None,
+            overlap_correction=self.pair.overlap_correction,
+            marked=self.pair.point_radii is not None,
         )
-        file = self.pair.file or text_of(*given)
         tables = derivatives or (self.pair.slopes if slopes else self.pair.values)
         constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(tables)}
         blob = self.pair.blob
@@ -414,7 +412,7 @@ class Interaction:
         """The constants of FGC's convolution."""
         symbol, power = self.symbol, self.pair.power
         targets, sources = symbol.laplacians
-        second = {"SECOND_TARGETS": targets, "SECOND_SOURCES": sources}
-        own = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components, "POWER": power}
-        own |= {"FRICTION": True} if symbol.friction else {}
-        return own | second | ({} if symbol.up is None else {"UP": symbol.up})
+        constants = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components, "POWER": power}
+        constants |= {"FRICTION": True} if symbol.friction else {}
+        constants |= {"SECOND_TARGETS": targets, "SECOND_SOURCES": sources}
+        return constants | ({} if symbol.up is None else {"UP": symbol.up})

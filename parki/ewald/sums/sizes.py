@@ -18,6 +18,7 @@ from parki.ewald.sums.operators import (
     Differential,
     Differentials,
     Dots,
+    differentiated,
     expand,
     flow,
     names_of,
@@ -48,7 +49,7 @@ def square(symbol: Symbol, source: Source, result: str = "u") -> Square:
         operator = [term for read in readings(symbol, source, name) for term in _of_layer(read)]
     else:
         slope = ("w",) if result == "grad_u" else ()
-        operator = [each.with_along(*slope) for each in flow(symbol, source, name)]
+        operator = differentiated(flow(symbol, source, name), slope)
     return of_operator(tuple(operator), symbol.order)
 
 
@@ -57,8 +58,8 @@ def _of_layer(reading: Differential) -> Differentials:
     if ("strength",) in reading.dots:
         dots = [("x", "z") if pair == ("strength",) else pair for pair in reading.dots]
         return [reading._replace(dots=tuple(dots))]
-    both = (reading.renamed({"A": a, "B": b}) for a, b in ("xz", "zx"))
-    return [term._replace(coefficient=-term.coefficient) for term in both]
+    tensors = (reading.renamed({"A": a, "B": b}) for a, b in ("xz", "zx"))
+    return [term._replace(coefficient=-term.coefficient) for term in tensors]
 
 
 def of_operator(operator: tuple[object, ...], order: int) -> Square:
@@ -67,9 +68,9 @@ def of_operator(operator: tuple[object, ...], order: int) -> Square:
     def size(r2: Array, p: RadialTables) -> Array:
         functions, gram = _forms(operator, order)
         smooth = _Smooth(r2, p, order)
-        each = [sum(x * smooth(*place) for place, x in key) for key in functions]
-        pairs = combinations_with_replacement(range(len(each)), 2)
-        return np.asarray(sum((1 + (i < j)) * gram[i, j] * each[i] * each[j] for i, j in pairs))
+        sizes = [sum(x * smooth(n, m) for (n, m), x in key) for key in functions]
+        pairs = combinations_with_replacement(range(len(sizes)), 2)
+        return np.asarray(sum((1 + (i < j)) * gram[i, j] * sizes[i] * sizes[j] for i, j in pairs))
 
     return size
 
@@ -78,9 +79,9 @@ def of_operator(operator: tuple[object, ...], order: int) -> Square:
 def _forms(operator: tuple[object, ...], order: int) -> tuple[list[_Places], Array]:
     """Return functions of the distance, and the quadratic form of them that is the mean square."""
     by_functions: dict[_Places, Array] = {}
-    found = expand(list(operator), order)  # type: ignore[arg-type]
-    names = sorted({name for dots in found for name in _vectors(dots)} - {"e", "up"})
-    for dots, places in found.items():
+    expanded = expand(list(operator), order)  # type: ignore[arg-type]
+    names = sorted({name for dots in expanded for name in _vectors(dots)} - {"e", "up"})
+    for dots, places in expanded.items():
         scale = next(iter(places.values()))
         key = tuple((place, x / scale) for place, x in places.items())
         values = scale * np.array([_values(dots, names, up) for up in UPS])
@@ -112,24 +113,23 @@ class _Smooth:
             far = (2 * k + 1) * self.functions[k] - self.slopes[k - 1]
             far = far / np.where(self.small, 1.0, self.r2)
             self.functions.append(np.where(self.small, self.slopes[k] / (2 * k + 3), far))
-        found: Array = -2 * (-1) ** n * self.functions[n] * self.r2 ** (m / 2)
-        return found
+        return np.asarray(-2 * (-1) ** n * self.functions[n] * self.r2 ** (m / 2))
 
 
 def _vectors(dots: Dots) -> list[str]:
     """Return the vectors of products; a tensor is a product of two."""
-    return [name for each in dots for one in _plain(each) for name in one]
+    return [name for product in dots for factor in _plain(product) for name in factor]
 
 
-def _plain(each: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _plain(product: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return a product of vectors as products of two, or of three: a determinant; or a number."""
-    if each in (("ab",), ("charge",)):
-        return [("a", "b")] if each == ("ab",) else []
-    if each[0] == "ab":
-        return [("a", each[1]), ("b", each[2])]
-    if each[0] == "cross":
-        return [("v", "t", each[2] if each[1] == "v" else each[1])]
-    return [("v", "t", "e")] if "txe" in each else [each]
+    if product in (("ab",), ("charge",)):
+        return [("a", "b")] if product == ("ab",) else []
+    if product[0] == "ab":
+        return [("a", product[1]), ("b", product[2])]
+    if product[0] == "cross":
+        return [("v", "t", product[2] if product[1] == "v" else product[1])]
+    return [("v", "t", "e")] if "txe" in product else [product]
 
 
 def _values(dots: Dots, names: list[str], up: Array) -> Array:
@@ -138,15 +138,15 @@ def _values(dots: Dots, names: list[str], up: Array) -> Array:
     letters = {name: chr(ord("a") + n) for n, name in enumerate(names)}
     tensors: list[Any] = [np.ones(())]
     terms, free = [""], iter("zyxwvutsrqp")
-    for one in (each for of in dots for each in _plain(of)):
-        own = ""
-        for name in one:
-            own += letters.get(name) or next(free)
+    for factor in (factor for product in dots for factor in _plain(product)):
+        indices = ""
+        for name in factor:
+            indices += letters.get(name) or next(free)
             if name in fixed:
                 tensors.append(fixed[name])
-                terms.append(own[-1])
-        tensors.append(np.eye(3) if len(one) == 2 else _LEVI_CIVITA)
-        terms.append(own)
+                terms.append(indices[-1])
+        tensors.append(np.eye(3) if len(factor) == 2 else _LEVI_CIVITA)
+        terms.append(indices)
     return np.asarray(np.einsum(f"{','.join(terms)}->{''.join(letters.values())}", *tensors))
 
 

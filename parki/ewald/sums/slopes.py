@@ -32,6 +32,7 @@ from parki.ewald.sums.maps import (
     velocity,
     weights,
 )
+from parki.ewald.sums.record import Interaction
 from parki.typing import AnyArray
 
 Tensors = Callable[[Arrays], Any]
@@ -45,20 +46,22 @@ def bilinear(results: Map, sizes: tuple[tuple[str, int], ...], normals: bool) ->
         return [weights(results, dict(sizes))]
     points = np.eye(3, 4, 1)
     every = weights(results, dict(sizes), {"points": points, "norms": points})
-    each = {
-        name: [of - of[:, :1] * (points.sum(axis=0) > 0) for of in columns]
+    constant = points.sum(axis=0) > 0
+    matrices = {
+        name: [column - column[:, :1] * constant for column in columns]
         for name, columns in every.items()
     }
     return [
-        {n: [of[:, k].tolist() for of in columns] for n, columns in each.items()} for k in range(4)
+        {name: [column[:, k].tolist() for column in columns] for name, columns in matrices.items()}
+        for k in range(4)
     ]
 
 
 def by_sources(matrices: list[Weights], dens: AnyArray, norms: AnyArray) -> Arrays:
     """Return the factors (rows, N) of the transposed results in the part of each source."""
-    first, *slopes = (transposed(each, dens) for each in matrices)
-    for k, each in enumerate(slopes):
-        for name, rows in each.items():
+    first, *slopes = (transposed(matrix, dens) for matrix in matrices)
+    for k, slope in enumerate(slopes):
+        for name, rows in slope.items():
             first[name] = first[name] + norms[k] * rows
     return first
 
@@ -72,17 +75,23 @@ def by_normals(record: Addend) -> Addend:
     return replace(record, results=rows)
 
 
-def readable(kind: Any) -> bool:
+def readable(kind: Interaction) -> bool:
     """Return whether targets read the gradients of a sum's gradient and pressure."""
     return "grad_tensor" in kind.terms or kind.as_dipoles is not None
 
 
-def by_targets(kind: Any, results: Collection[str], lacks: tuple[str, ...] = ()) -> Addends:
+def by_targets(
+    kind: Interaction, results: Collection[str], error: ParkiValueError | None = None
+) -> Addends:
     """Return the derivative by the targets of ``values.result``, added up over results.
 
     Values are ``cloud[result]``. The derivative of "u" takes its gradient. Others take the gradient
     of what tensor targets read, if the sum has that, and otherwise dipoles along each axis.
-    ``lacks`` is what an error says instead: see `lacking`.
+    A sum that has no dipoles raises ``error``, by default `lacking`.
+
+    Raises
+    ------
+    ParkiValueError
     """
 
     def along(result: str, axis: int) -> Map:
@@ -91,13 +100,16 @@ def by_targets(kind: Any, results: Collection[str], lacks: tuple[str, ...] = ())
         )
 
     others = tuple(name for name in results if name != "u")
-    addends = (TARGETS,) if "u" in results else ()
+    addends: Addends = (TARGETS,) if "u" in results else ()
     if others and readable(kind):
         return (*addends, _reading(kind, partial(_tensors, others)))
-    return (*addends, *(a for name in others for a in _by_dipoles(kind, name, along, lacks)))
+    for name in others:
+        refused = error or lacking(kind.name, name, "trg")
+        addends += _by_dipoles(kind, name, along, refused)
+    return addends
 
 
-def changes(kind: Any, result: str, name: str) -> Addends:
+def changes(kind: Interaction, result: str, name: str) -> Addends:
     """Return the change of a result where an input changes."""
 
     def along(result: str, axis: int) -> Map:
@@ -111,18 +123,18 @@ def changes(kind: Any, result: str, name: str) -> Addends:
     if name == "src" and kind.dipoles:
         return (Addend(kind.dipoles, (result,), itself, products),)
     if result != "u" and not readable(kind):
-        return _by_dipoles(kind, result, along, (kind.name, result, name))
+        return _by_dipoles(kind, result, along, lacking(kind.name, result, name))
     if name == "trg":
         return _moved(kind, result, lambda cloud: cloud["trg"])
     # Sources that move along an axis are as targets that move against it.
     return tuple(
-        replace(each, density=after(scale, each.density))
+        replace(addend, density=after(scale, addend.density))
         for axis, scale in enumerate(_TIMES_MOVES)
-        for each in _moved(kind, result, partial(_against, axis))
+        for addend in _moved(kind, result, partial(_against, axis))
     )
 
 
-def _moved(kind: Any, result: str, move: Tensors) -> Addends:
+def _moved(kind: Interaction, result: str, move: Tensors) -> Addends:
     """Return the change of a result at targets that move by ``move(cloud)``, (3, N)."""
 
     def slope(results: Arrays, cloud: Arrays) -> Any:
@@ -141,22 +153,27 @@ def _moved(kind: Any, result: str, move: Tensors) -> Addends:
         return (Addend("", ("grad_u",), slope),)
     if result == "p":
         return (replace(_reading(kind, _strengths), results=slope_of_pressure),)
-    each = ((partial(tensors, row), partial(_as_row, row)) for row in range(3))
-    return tuple(replace(_reading(kind, made), results=rows) for made, rows in each)
+    return tuple(
+        replace(_reading(kind, partial(tensors, row)), results=partial(_as_row, row))
+        for row in range(3)
+    )
 
 
-def _reading(kind: Any, tensors: Tensors) -> Addend:
+def _reading(kind: Interaction, tensors: Tensors) -> Addend:
     """Return the reading of tensor targets, of a sum or of the sum of dipoles that it is."""
-    kernel, density = ("", None) if "grad_tensor" in kind.terms else kind.as_dipoles
-    return Addend(kernel, ("grad_tensor",), _read, density, tensors=tensors)
+    reading = Addend("", ("grad_tensor",), _read, tensors=tensors)
+    if "grad_tensor" in kind.terms or kind.as_dipoles is None:
+        return reading
+    kernel, density = kind.as_dipoles
+    return replace(reading, kernel=kernel, density=density)
 
 
 def _by_dipoles(
-    kind: Any, result: str, along: Callable[[str, int], Map], lacks: tuple[str, ...]
+    kind: Interaction, result: str, along: Callable[[str, int], Map], error: ParkiValueError
 ) -> Addends:
-    """Return addends of dipoles along each axis: a sum decreases along it as they say."""
+    """Return addends of dipoles along each axis, or raise the error where there are no dipoles."""
     if not kind.dipoles:
-        raise lacking(*(lacks or (kind.name, result, "trg")))
+        raise error
     return tuple(Addend(kind.dipoles, (result,), along(result, n), _ALONG[n]) for n in range(3))
 
 

@@ -87,8 +87,11 @@ class RadialTables(Mapping[Table, Array]):
 
     def level(self, laplacians: int) -> RadialTables:
         """Return the tables with a number of Laplacians, under the names of points' tables."""
-        own = (pair for pair in self.items() if pair[0].laplacians == laplacians)
-        return RadialTables((key._replace(laplacians=0), table) for key, table in own)
+        return RadialTables(
+            (key._replace(laplacians=0), table)
+            for key, table in self.items()
+            if key.laplacians == laplacians
+        )
 
     def __getitem__(self, key: Table) -> Array:
         if key not in self._tables:
@@ -125,10 +128,13 @@ class RadialTables(Mapping[Table, Array]):
         """Return psi_n."""
         return self[Table("psi", order, laplacians)]
 
-    def map(self, function: Callable[..., Array], *others: RadialTables) -> RadialTables:
-        """Return a function's results, called with each table and the same table of the others."""
+    def map(
+        self, function: Callable[..., Array], other: RadialTables | None = None
+    ) -> RadialTables:
+        """Return a function's results, called with each table, and perhaps with one of another."""
         return RadialTables(
-            (key, function(table, *(of[key] for of in others))) for key, table in self.items()
+            (key, function(table) if other is None else function(table, other[key]))
+            for key, table in self.items()
         )
 
     def row(self, table: Table) -> Array:

@@ -26,14 +26,15 @@ from parki.ewald.sums.operators import (
     Expanded,
     Place,
     brinkman,
+    differentiated,
     expand,
     flow,
+    functions_of,
     names_of,
     pressure,
     radial,
     readings,
     tables_of,
-    together,
 )
 from parki.ewald.sums.pairs import EVALUATED, PairFunction
 from parki.ewald.sums.sources import Source
@@ -55,16 +56,6 @@ NO_SLOPES = [
 ]
 
 
-class PairTables(NamedTuple):
-    """The tables that a pair function takes: see `PairFunction`."""
-
-    values: Tables
-    derivatives: Tables
-    slopes: Tables
-    tensors: Tables
-    with_values: Tables
-
-
 class Expansions(NamedTuple):
     """Operators, expanded, by the names of the parts of a density.
 
@@ -83,44 +74,56 @@ def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Expansions:
     """Return the fields of all sources."""
     parts = [*zip(names_of(sources), sources, strict=True)]
 
-    def each(make: Callable[[Source, str], Differentials]) -> dict[str, Expanded]:
-        return {name: expand(make(source, name), symbol.order) for name, source in parts}
+    def by_part(operator: Callable[[Source, str], Differentials]) -> dict[str, Expanded]:
+        return {name: expand(operator(source, name), symbol.order) for name, source in parts}
 
-    read = symbol.structure == "flow"
+    has_slopes = symbol.up is None or symbol.components > 1
+    has_readings = symbol.structure == "flow"
     return Expansions(
-        each(lambda source, name: flow(symbol, source, name)),
-        each(lambda source, name: pressure(symbol, source, name)),
-        each(lambda source, name: [p.with_along("w") for p in flow(symbol, source, name)])
-        if symbol.up is None or symbol.components > 1
+        values=by_part(partial(flow, symbol)),
+        pressure=by_part(partial(pressure, symbol)),
+        slopes=by_part(lambda source, name: differentiated(flow(symbol, source, name), ("w",)))
+        if has_slopes
         else {},
-        each(lambda source, name: readings(symbol, source, name)) if read else {},
+        readings=by_part(partial(readings, symbol)) if has_readings else {},
     )
 
 
 @lru_cache(maxsize=64)
-def tables(symbol: Symbol, sources: tuple[Source, ...]) -> PairTables:
-    """Return the tables of a pair function."""
-    u, p, slopes, readings = (together(each.values()) for each in fields_of(symbol, sources))
-    derivatives = tables_of(p | slopes)
-    values, every = tables_of(u, derivatives), tables_of(p | slopes | readings)
-    more = _without(derivatives, every) if readings else ()
-    screening = (SCREENING,)
+def _pair(symbol: Symbol, sources: tuple[Source, ...]) -> PairFunction:
+    """Return the pair function of sources, of which the operations are not counted."""
+    fields = fields_of(symbol, sources)
+    u, p, slopes, readings = (functions_of([field]) for field in fields)
+    derivatives, screening = tables_of(p | slopes), (SCREENING,) if symbol.screening else ()
+    values = tables_of(u, derivatives)
+    smooth = {Table("smooth", 0), Table("smooth", 1)}
+    if symbol.structure == "flow" and not screening and smooth <= {*values}:
+        values = tuple(FLOW if table == Table("smooth", 0) else table for table in values)
+    with_values = _without(derivatives, values) if derivatives else ()
+    more = _without(derivatives, tables_of(p | slopes | readings)) if readings else ()
+    tensors: Tables = ()
     if symbol.friction:
         tensors = _filled(derivatives + screening, more) if more else ()
-        others = _filled((), _without(derivatives, values))
-        return PairTables(values + screening, derivatives + screening, (), tensors, others)
-    if symbol.screening:
-        own, others = tables_of(u | slopes), _without(derivatives, values)
-        return PairTables(values + screening, derivatives + screening, own + screening, (), others)
-    mean, first = Table("smooth", 0), Table("smooth", 1)
-    if symbol.structure == "flow" and {mean, first} <= {*values}:  # "flow" takes an operation less
-        values = tuple(FLOW if table == mean else table for table in values)
-    tensors = derivatives + more if readings else ()
-    tensors += (NUMBERS,) * (len(tensors) % 2 if len(tensors) > 3 else 0)
-    own = tables_of(u | slopes) if symbol.results == 1 else ()
-    others = _without(derivatives, values) if derivatives else ()
-    others += (NUMBERS,) * (2 if others and len(tensors) > 3 else 0)
-    return PairTables(values, derivatives, own, tensors, others)
+        with_values = _filled((), with_values)
+    elif not screening:
+        tensors = derivatives + more if readings else ()
+        tensors += (NUMBERS,) * (len(tensors) % 2 if len(tensors) > 3 else 0)
+        with_values += (NUMBERS,) * (2 if with_values and len(tensors) > 3 else 0)
+    (power,) = {
+        2 * (n % HARMONIC) + 1 - m
+        for functions in next(iter(fields.values.values())).values()
+        for n, m in functions
+    }
+    return PairFunction(
+        file="",
+        operations=(0, 0),
+        values=values + screening,
+        derivatives=derivatives + screening,
+        power=power - sources[0].normal,
+        tensors=tensors,
+        with_values=with_values,
+        slopes=tables_of(u | slopes) + screening if symbol.results == 1 else (),
+    )
 
 
 def _without(others: Tables, tables: Tables) -> Tables:
@@ -150,20 +153,7 @@ def pair_of(
     fused : bool
         As of a `PairFunction`.
     """
-    names, fields = tables(symbol, sources), fields_of(symbol, sources)
-    first, normal = next(iter(fields.values.values())), sources[0].normal
-    powers = {2 * (n % HARMONIC) + 1 - m for places in first.values() for n, m in places}
-    return PairFunction(
-        "",
-        operations,
-        values=names.values,
-        derivatives=names.derivatives,
-        power=powers.pop() - normal,
-        tensors=names.tensors,
-        with_values=names.with_values,
-        slopes=names.slopes,
-        fused=fused,
-    )
+    return _pair(symbol, sources)._replace(operations=operations, fused=fused)
 
 
 class Text:
@@ -173,7 +163,7 @@ class Text:
 
     def __init__(self, symbol: Symbol, sources: tuple[Source, ...]) -> None:
         self.symbol, self.sources = symbol, sources
-        self.fields, self.tables = fields_of(symbol, sources), tables(symbol, sources)
+        self.fields, self.pair = fields_of(symbol, sources), _pair(symbol, sources)
         self.names = names_of(sources)
         self.rows = [sum(s.rows for s in sources[:n]) for n in range(len(sources))]
         self.scalar = symbol.results == 1
@@ -194,15 +184,16 @@ class Text:
         for name, expanded in self.fields.values.items():
             for dots, places in expanded.items():
                 b = " ".join(f"{x:+g} b{n} r^{m}" for (n, m), x in places.items())
-                lines.append(f"    ({b}) {' '.join('.'.join(each) for each in dots)}")
+                products = " ".join(".".join(vectors) for vectors in dots)
+                lines.append(f"    ({b}) {products}")
             lines[-1] += f"    (a part of {name})"
         return "\n".join(["v.u is the sum of", "", *lines, ""])
 
     def interact(self) -> list[str]:
         """Return the lines of `interact`."""
-        code, fields, named = Code(""), self.fields, self.tables
+        code, fields, pair = Code(""), self.fields, self.pair
         code.write("begin_blob()")
-        plain = self._interact(named.values, [fields.values])
+        plain = self._interact(pair.values, [fields.values])
         constants = []
         if self.scalar:
             constants = [
@@ -211,7 +202,7 @@ class Text:
                 "",
             ]
             code.within(
-                "if WITH_SLOPES:", self._interact(named.slopes, [fields.values, fields.slopes])
+                "if WITH_SLOPES:", self._interact(pair.slopes, [fields.values, fields.slopes])
             )
             code.within("else:", plain)
         else:
@@ -226,8 +217,8 @@ class Text:
         """Return the lines for tables and fields."""
         code, near = Code("e n" if self.normals else "e", up=self.symbol.up or 0), self.near(tables)
         code.take(tables, evaluators={*tables} <= {*EVALUATED})
-        self._take_distance(code, together(each for of in fields for each in of.values()), tables)
-        shared = [code.shared(of, near, cut=True) for of in fields]
+        self._take_distance(code, functions_of(fields), tables)
+        shared = [code.shared(field, near, cut=True) for field in fields]
         inner = Code("", outer=code)
         self.take_sources(inner, "row + CHARGES * d")
         rows = [f"u[OUTPUTS * d{plus(i)}]" for i in range(4)]
@@ -272,47 +263,45 @@ class Text:
 
     def differentiate(self) -> list[str]:
         """Return the lines of `differentiate`."""
-        fields, named = self.fields, self.tables
+        fields, pair = self.fields, self.pair
         code = Code(" ".join(["e n", *self.names]), up=self.symbol.up or 0)
         code.write("begin_blob()")
         if self.symbol.up is not None:
             for axis in AXES:
                 code.declare(f"up{axis}", "1.0" if axis == self.symbol.up else "0.0")
-        code.take(named.derivatives)
-        self._take_distance(
-            code, together(each for of in fields for each in of.values()), named.derivatives
-        )
+        code.take(pair.derivatives)
+        self._take_distance(code, functions_of(fields), pair.derivatives)
         self.take_sources(code, "row")
         if self.normals:
             code.write("take_vector(n0, n1, n2, normal, first_normal, at)")
-        most = named.derivatives + named.with_values
+        most = pair.derivatives + pair.with_values
         # The rows of tables that values alone take: see `take_polynomials`.
-        lengths = len(named.derivatives), len(named.tensors)
+        lengths = len(pair.derivatives), len(pair.tensors)
         first, other = (3 if n < 4 else 6 if n < 7 else 10 for n in lengths)
         matrix = [f"g{i}{j}" for i in AXES for j in AXES]
-        for flag, of, own in (
+        for flag, field, tables in (
             ("VALUES", fields.values, most),
-            ("PRESSURE", fields.pressure, named.derivatives),
-            ("GRADIENT", fields.slopes, named.derivatives),
-            ("TENSORS", fields.readings, named.tensors),
+            ("PRESSURE", fields.pressure, pair.derivatives),
+            ("GRADIENT", fields.slopes, pair.derivatives),
+            ("TENSORS", fields.readings, pair.tensors),
         ):
             inner = Code("", flag[0].lower(), code)
-            for table in own:
-                if table in named.derivatives + CONSTANTS:
+            for table in tables:
+                if table in pair.derivatives + CONSTANTS:
                     continue
                 if flag == "TENSORS":
-                    inner.write(f"polynomial({table.name}, p{named.tensors.index(table)})")
+                    inner.write(f"polynomial({table.name}, p{pair.tensors.index(table)})")
                     continue
-                n = named.with_values.index(table)
+                n = pair.with_values.index(table)
                 lines = [f"polynomial({table.name}, p{n + row})" for row in (first, other)]
-                if named.tensors and first != other:
+                if pair.tensors and first != other:
                     lines = ["if TENSORS:", *deeper(lines[1:]), "else:", *deeper(lines[:1])]
-                inner.lines += lines if named.tensors and first != other else lines[:1]
+                inner.lines += lines if pair.tensors and first != other else lines[:1]
             if flag == "TENSORS" and self.names == ["ab"]:
-                self._read_columns(inner, of, own)
+                self._read_columns(inner, field, tables)
                 code.within(f"if {flag}:", inner)
                 continue
-            shared = inner.shared(of, self.near(own))
+            shared = inner.shared(field, self.near(tables))
             if not shared:
                 continue
             if flag == "PRESSURE" or (flag == "VALUES" and self.scalar):
