@@ -96,14 +96,14 @@ class Code:
         self, places: Mapping[Place, float], functions: Functions, cut: bool
     ) -> tuple[str, float]:
         """Return a function of the distance: the name of one, and a factor."""
-        atoms = sorted(functions(dict(places)).items(), key=lambda each: each[0][0] != "y")
+        atoms = sorted(functions(dict(places)).items(), key=lambda atom: atom[0][0] != "y")
         scale = atoms[0][1]
         key = tuple((atom, x / scale) for atom, x in atoms)
         if self.outer and {table for (table, _), _ in atoms} <= {*self.outer.tables, "y"}:
             return self.outer.radial(places, functions, cut)
         if key in self.radials:
-            name, own = self.radials[key]
-            return name, scale / own
+            name, first_scale = self.radials[key]
+            return name, scale / first_scale
         name = f"{self.prefix}k{len(self.radials)}"
         by_power: dict[int, dict[str, float]] = defaultdict(dict)
         terms = []
@@ -112,13 +112,13 @@ class Code:
                 terms.append((x, self.power("y", power)))
             else:
                 by_power[power][table] = x
-        for power, each in sorted(by_power.items()):
+        for power, tables in sorted(by_power.items()):
             if not power:
-                terms += [(x, table) for table, x in each.items()]
+                terms += [(x, table) for table, x in tables.items()]
                 continue
-            first = min(each.values(), key=abs)
-            inner = total([(x / first, [table]) for table, x in each.items()])
-            inner = f"({inner})" if len(each) > 1 else inner
+            first = min(tables.values(), key=abs)
+            inner = total([(x / first, [table]) for table, x in tables.items()])
+            inner = f"({inner})" if len(tables) > 1 else inner
             terms.append((first, f"{inner} * {self.power('r', power)}"))
         self.declare(name, total([(x, [text]) for x, text in terms]))
         if cut:
@@ -137,14 +137,14 @@ class Code:
         The parts of a density may have different ``functions``.
         """
         products: Sharing = defaultdict(dict)
-        for part, of in expanded.items():
-            own = functions[part] if isinstance(functions, Mapping) else functions
-            for dots, places in of.items():
-                name, factor = self.radial(places, own, cut)
+        for part, operator in expanded.items():
+            of_part = functions[part] if isinstance(functions, Mapping) else functions
+            for dots, places in operator.items():
+                name, factor = self.radial(places, of_part, cut)
                 products[name][dots] = factor
         return products
 
-    def of(self, names: Iterable[str]) -> Code:
+    def where_known(self, names: Iterable[str]) -> Code:
         """Return where vectors are known first."""
         return self.outer if self.outer and {*names} <= {*self.outer.knows} else self
 
@@ -153,12 +153,12 @@ class Code:
         if dots in (("ab",), ("AB",)):
             if dots == ("AB",):
                 return "read_trace"
-            return self.of(["ab"]).declare("trace", "d00 + d11 + d22")
+            return self.where_known(["ab"]).declare("trace", "d00 + d11 + d22")
         if len(dots) == 1:
             return dots[0]
         if "up" in dots[-2:] and dots != ("ab", "up", "up"):
             if dots[0] in ("ab", "AB"):
-                open_ = (dots[0], *("*" if each == "up" else each for each in dots[1:]))
+                open_ = (dots[0], *("*" if vector == "up" else vector for vector in dots[1:]))
                 return self.component(open_, self.up)
             return self.component(dots[0] if dots[1] == "up" else dots[1], self.up)
         if dots[0] in ("ab", "AB"):
@@ -171,14 +171,14 @@ class Code:
         else:
             (left, vector), name = dots, "".join(dots)
         pairs = [(1.0, [self.component(left, i), self.component(vector, i)]) for i in AXES]
-        return self.of(vectors_of([dots])).declare(name, total(pairs))
+        return self.where_known(vectors_of([dots])).declare(name, total(pairs))
 
     def component(self, vector: Any, axis: int) -> str:
         """Return a component of a vector, or of a tensor times a vector."""
         if vector == "txe":
             j, k = (axis + 1) % 3, (axis + 2) % 3
             text = f"t{j} * e{k} - t{k} * e{j}"
-            return self.of(["t", "e"]).declare(f"txe{axis}", text)
+            return self.where_known(["t", "e"]).declare(f"txe{axis}", text)
         if isinstance(vector, str):
             return f"{vector}{axis}"
         tensor, *open_ = vector
@@ -188,7 +188,7 @@ class Code:
             return entries[self.up]
         name = f"{d if open_[0] == '*' else d + 't'}{other}{axis}"
         terms = [(1.0, [entry, f"{other}{i}"]) for i, entry in enumerate(entries)]
-        return self.of([tensor, other]).declare(name, total(terms))
+        return self.where_known([tensor, other]).declare(name, total(terms))
 
     def factor(self, sharing: Sharing) -> str:
         """Return the factor of a vector."""
@@ -208,11 +208,11 @@ class Code:
     def product(self, dots: Dots) -> list[str]:
         """Return the factors of a product, with those first that all densities share."""
         known = {*self.outer.knows} if self.outer else set()
-        each = sorted(dots, key=lambda one: not {*vectors_of([one])} <= known)
-        factors = [self.scalar(one) for one in each]
+        known_first = sorted(dots, key=lambda pair: not {*vectors_of([pair])} <= known)
+        factors = [self.scalar(pair) for pair in known_first]
         if not self.prefix or len(factors) < 2:
             return factors
-        return [self.of(vectors_of(dots)).declare("by".join(factors), " * ".join(factors))]
+        return [self.where_known(vectors_of(dots)).declare("by".join(factors), " * ".join(factors))]
 
     def coefficient(self, name: str, sharing: Sharing) -> str:
         """Return the same as a name."""
@@ -227,16 +227,15 @@ class Code:
     def add_vector(self, vectors: Vector, rows: Sequence[str]) -> None:
         """Add a vector to rows."""
         if self.prefix and not {*vectors} & {"up"}:  # what is summed here may be so elsewhere
-            along = {vector: each for vector, each in vectors.items() if vector == "e"}
-            (other,) = self._sides({v: each for v, each in vectors.items() if v != "e"})
-            sums = self._side(other)
-            if along:
-                name = self.coefficient("of_e", along["e"])
+            others = {v: sharing for v, sharing in vectors.items() if v != "e"}
+            sums = self._side(self._scaled_sums(others))
+            if "e" in vectors:
+                name = self.coefficient("of_e", vectors["e"])
                 sums = [[*terms, (1.0, [name, f"e{axis}"])] for axis, terms in enumerate(sums)]
             for row, terms in zip(rows, sums, strict=True):
                 self.add(row, terms)
             return
-        named = {v: self.coefficient(f"of_{_word(v)}", each) for v, each in vectors.items()}
+        named = {v: self.coefficient(f"of_{_word(v)}", k) for v, k in vectors.items()}
         for axis, row in enumerate(rows):
             terms = [(1.0, [k, self.component(v, axis)]) for v, k in named.items() if v != "up"]
             terms += [(1.0, [named["up"]])] if "up" in named and axis == self.up else []
@@ -246,14 +245,14 @@ class Code:
         """Add a matrix, of what `paired` has, to rows 3 i + j."""
         left, right = ({k[i]: s for k, s in parts.items() if _beside(k, i)} for i in (1, 2))
         level = parts.get(("delta",))
-        sides = self._sides(left, right)
-        sums = [self._side(each) for each in sides]
+        scaled = [self._scaled_sums(left), self._scaled_sums(right)]
+        sums = [self._side(side) for side in scaled]
         if ("dyad", "e", "e") in parts:
             along = self.coefficient("along", parts["dyad", "e", "e"])
             sums[0] = [[*terms, (1.0, [along, f"e{i}"])] for i, terms in enumerate(sums[0])]
         v, z = (
-            [self._named(f"{name}{axis}", each) for axis, each in enumerate(of)]
-            for name, of in zip(("left", "right"), sums, strict=True)
+            [self._named(f"{name}{axis}", terms) for axis, terms in enumerate(side)]
+            for name, side in zip(("left", "right"), sums, strict=True)
         )
         if level:
             level_name = self.coefficient("level", level)
@@ -268,14 +267,14 @@ class Code:
             terms += [(1.0, [level_name])] if level and i == j else []
             for name, keys in named.items():
                 same = {_mirrored(key) for key in keys} == {*keys}
-                above = (min(i, j), max(i, j)) if same else (i, j)
-                inner = [each for key in keys for each in self._entry(key, *above)]
+                row_, column = (min(i, j), max(i, j)) if same else (i, j)
+                inner = [term for key in keys for term in self._entry(key, row_, column)]
                 if len(inner) == 1:
                     terms.append((inner[0][0], [name, *inner[0][1]]))
                 elif inner:
                     text = f"{name} * ({total(inner)})"
-                    both = f"{self.prefix}{name}{above[0]}{above[1]}"
-                    terms.append((1.0, [self.declare(both, text) if same else text]))
+                    entry = f"{self.prefix}{name}{row_}{column}"
+                    terms.append((1.0, [self.declare(entry, text) if same else text]))
             self.write(f"{row} += {total(terms)}") if terms else None
 
     def _entry(self, key: tuple[Any, ...], i: int, j: int) -> list[tuple[float, list[str]]]:
@@ -292,21 +291,18 @@ class Code:
     def _named(self, name: str, terms: list[tuple[float, list[str]]]) -> str:
         return self._short(name, total(terms)) if terms else ""
 
-    def _sides(self, *sides: Vector) -> list[dict[str, tuple[float, Any]]]:
-        """Return vectors of two sides by functions of the distance: each a factor times a sum."""
-        both = []
-        for side in sides:
-            by_name: dict[str, dict[Any, float]] = defaultdict(dict)
-            for vector, sharing in side.items():
-                for name, scalars in sharing.items():
-                    for dots, x in scalars.items():
-                        by_name[name][vector, dots] = x
-            each: dict[str, tuple[float, Any]] = {}
-            for name, terms in by_name.items():
-                scale = next(iter(terms.values()))
-                each[name] = scale, tuple((key, x / scale) for key, x in terms.items())
-            both.append(each)
-        return both
+    def _scaled_sums(self, vectors: Vector) -> dict[str, tuple[float, Any]]:
+        """Return vectors by functions of the distance: each a factor times a sum."""
+        by_name: dict[str, dict[Any, float]] = defaultdict(dict)
+        for vector, sharing in vectors.items():
+            for name, scalars in sharing.items():
+                for dots, x in scalars.items():
+                    by_name[name][vector, dots] = x
+        sums: dict[str, tuple[float, Any]] = {}
+        for name, terms in by_name.items():
+            scale = next(iter(terms.values()))
+            sums[name] = scale, tuple((key, x / scale) for key, x in terms.items())
+        return sums
 
     def _side(self, side: dict[str, tuple[float, Any]]) -> list[list[Any]]:
         """Return the terms of each component of a vector next to e."""
@@ -320,22 +316,24 @@ class Code:
         """Return a component of a sum of vectors."""
         text = total(
             [
-                (x, [*(self.scalar(each) for each in dots), self.component(vector, axis)])
+                (x, [*(self.scalar(pair) for pair in dots), self.component(vector, axis)])
                 for (vector, dots), x in terms
             ]
         )
         if text.isidentifier():
             return text
         parts = [(v,) if isinstance(v, str) else v for (v, _), _ in terms]
-        where = self.of(vectors_of([*parts, *(each for (_, dots), _ in terms for each in dots)]))
-        known = [name for name, own in where.declared.items() if own == text]
+        where = self.where_known(
+            vectors_of([*parts, *(pair for (_, dots), _ in terms for pair in dots)])
+        )
+        known = [name for name, expression in where.declared.items() if expression == text]
         return known[0] if known else where.declare(f"{where.prefix}h{len(where.declared)}", text)
 
 
 def total(terms: Iterable[tuple[float, list[str]]]) -> str:
     """Return a sum of products with coefficients."""
     text = ""
-    for x, factors in sorted(terms, key=lambda each: each[0] < 0):
+    for x, factors in sorted(terms, key=lambda term: term[0] < 0):
         size = abs(x)
         product = " * ".join(factors if size == 1 else [repr(float(size)), *factors])
         if text:
@@ -349,8 +347,8 @@ def total(terms: Iterable[tuple[float, list[str]]]) -> str:
 
 def vectors_of(dots: Iterable[tuple[str, ...]]) -> list[str]:
     """Return the vectors and tensors of products."""
-    names = [name for each in dots for name in each if name not in ("up", "*")]
-    return [own for name in names for own in (("t", "e") if name == "txe" else (name,))]
+    names = [name for pair in dots for name in pair if name not in ("up", "*")]
+    return [part for name in names for part in (("t", "e") if name == "txe" else (name,))]
 
 
 def grouped(sharing: Sharing, formal: str) -> Vector:
@@ -358,11 +356,10 @@ def grouped(sharing: Sharing, formal: str) -> Vector:
     vectors: Vector = defaultdict(lambda: defaultdict(dict))
     for name, scalars in sharing.items():
         for dots, x in scalars.items():
-            mine = next(each for each in dots if formal in each)
-            vector = _partner(mine, formal)
-            rest = list(dots)
-            rest.remove(mine)
-            vectors[vector][name][tuple(rest)] = x
+            product = next(pair for pair in dots if formal in pair)
+            others = list(dots)
+            others.remove(product)
+            vectors[_partner(product, formal)][name][tuple(others)] = x
     return vectors
 
 
@@ -371,9 +368,9 @@ def paired(sharing: Sharing, formal: str) -> Vector:
     matrix: Vector = defaultdict(lambda: defaultdict(dict))
     for name, scalars in sharing.items():
         for dots, x in scalars.items():
-            key, mine = _place(dots, *formal)
-            rest = [each for each in dots if each not in mine]
-            matrix[key][name][tuple(rest)] = x
+            key, products = _place(dots, formal[0], formal[1])
+            others = tuple(pair for pair in dots if pair not in products)
+            matrix[key][name][others] = x
     return matrix
 
 
@@ -381,23 +378,23 @@ def _place(dots: Dots, v: str, w: str) -> tuple[tuple[Any, ...], list[tuple[str,
     """Return a matrix, and the products that make it."""
     if (v + w,) in dots:  # the trace of a tensor
         return ("delta",), [(v + w,)]
-    for each in dots:
-        if each[0] == v + w:  # of a tensor of which the matrix is one
-            return ("dyad", each[1], each[2]), [each]
-        if v in each and w in each:
-            if each[0] == "cross":
-                return ("cross",), [each]
-            if len(each) == 3:
-                return ("tensor" if each[1] == v else "swapped",), [each]
-            return ("delta",), [each]
-    both = [next(each for each in dots if name in each) for name in (v, w)]
-    return ("dyad", *(_partner(each, name) for each, name in zip(both, (v, w), strict=True))), both
+    for product in dots:
+        if product[0] == v + w:  # of a tensor of which the matrix is one
+            return ("dyad", product[1], product[2]), [product]
+        if v in product and w in product:
+            if product[0] == "cross":
+                return ("cross",), [product]
+            if len(product) == 3:
+                return ("tensor" if product[1] == v else "swapped",), [product]
+            return ("delta",), [product]
+    of_v, of_w = (next(product for product in dots if name in product) for name in (v, w))
+    return ("dyad", _partner(of_v, v), _partner(of_w, w)), [of_v, of_w]
 
 
-def _partner(mine: tuple[str, ...], formal: str) -> Any:
-    if len(mine) == 3:
-        return tuple("*" if each == formal else each for each in mine)
-    return mine[0] if mine[1] == formal else mine[1]
+def _partner(product: tuple[str, ...], formal: str) -> Any:
+    if len(product) == 3:
+        return tuple("*" if name == formal else name for name in product)
+    return product[0] if product[1] == formal else product[1]
 
 
 def _beside(key: tuple[Any, ...], place: int) -> bool:
