@@ -71,7 +71,7 @@ def sums(run: Run, dtype: str) -> None:
             points = run.send(run.random.random((3, count)), dtype)
             radius, options = (3 * fraction / (4 * np.pi * count)) ** (1 / 3), run.options(3, 1e-3)
             spheres = parki.Spheres(points, radius, options)
-            name: Any = kernel("sphere_couplets", radius=radius)
+            name: Any = kernel("sphere_dipoles", radius=radius)
             fused = parki.Plan(name, points, points, None, options, want=("u", "grad_u"))
             acts = run.send(run.random.standard_normal((12, count)), dtype)
             one = timed(run, lambda acts=acts, spheres=spheres: spheres.velocities(acts[:3]), 5)

@@ -87,7 +87,7 @@ def test_the_transpose_is_exact(kernel, periodicity, want):
 
 def test_a_refused_transpose_names_other_results():
     for kernel, want, remedy in (
-        ("doublet_rise(up=2)", "grad_u", "make a plan whose want is 'u'"),
+        ("doublet_axis_derivative(up=2)", "grad_u", "make a plan whose want is 'u'"),
         ("multipole_flow(order=2)", "u", "no result has one"),  # not: a plan whose want is 'u'
     ):
         task = SimpleNamespace(kernel=kernel, want=(want,), sum=SUMS[kernel])
@@ -173,7 +173,7 @@ def test_impossible_values():
 
 
 def test_a_refused_adjoint_makes_nothing():
-    plan = make("doublet_rise(up=2)", want=("u", "grad_u"))
+    plan = make("doublet_axis_derivative(up=2)", want=("u", "grad_u"))
     with pytest.raises(parki.ParkiValueError, match="is but a part of others, of spheres or of im"):
         plan.adjoint((np.ones((3, NT)), np.ones((3, 3, NT))))
     assert not plan.terms[0].transposes

@@ -190,9 +190,9 @@ def test_wrong_arguments():
         parki.vjp(*arguments(flat, given), values=given["trg"])
     with pytest.raises(parki.ParkiValueError, match=r"a result of laplace of shape \(1, 8\)"):
         parki.jvp(*arguments(flat, given), tangents={"dens": given["dens"]})
-    slopes = Addend("doublet_rise(up=2)", ("grad_u",), lambda found, _: found["grad_u"])
+    slopes = Addend("doublet_axis_derivative(up=2)", ("grad_u",), lambda found, _: found["grad_u"])
     images = Composite("slopes of images", (3,), (3, 3), (slopes,))
     with pytest.raises(
-        parki.ParkiValueError, match=r"'grad_u' of doublet_rise.* by 'trg', as this"
+        parki.ParkiValueError, match=r"'grad_u' of doublet_axis_derivative.* by 'trg', as this"
     ):
         parki.vjp(*arguments(images, given), values=np.ones((3, 3, 8)), wrt=("trg",))

@@ -45,9 +45,9 @@ def density(forces, couplets):
 def plan_of(points, radii, want=WANT, **options):
     """Return the plan of spheres of any radii, or of one radius if they have the same."""
     options, largest, marks = parki.EwaldOptions(**options), float(radii.max()), radii
-    name = parki.kernel("polydisperse_couplets", largest=largest)
+    name = parki.kernel("polydisperse_dipoles", largest=largest)
     if largest and (radii == largest).all():
-        name, marks = parki.kernel("sphere_couplets", radius=largest), None
+        name, marks = parki.kernel("sphere_dipoles", radius=largest), None
     return parki.Plan(name, points, points, marks, options, want=want)
 
 

@@ -32,7 +32,7 @@ class System:
 
     def __init__(self, term, seed, radius=None, count=60):
         rng = np.random.default_rng(seed)
-        self.part = part_of(term, up=seed % 3)  # errors of rises are averaged over all axes
+        self.part = part_of(term, up=seed % 3)  # errors are averaged over all axes
         if radius is None:
             self.targets, self.sources = rng.random((2, 3, count)) * LENGTHS[:, None]
         else:
@@ -346,7 +346,7 @@ def test_truncation_in_a_brick(term, split):
     seeds = 3 if part.many_modes and TERMS[term].power < 3 else 9
     systems = [System(term, seed) for seed in range(seeds)]
     error = rms(*((s, s.exact(split, box=SHAPE), s.exact(split)) for s in systems))
-    # The modes that the grid lacks lie along some axes, and rises are along one.
+    # The modes that the grid lacks lie along some axes, and derivatives are along one.
     assert 0.7 < error / found.rms < (1.4 if part.symbol.up is None else 1.7)
     assert found.itself == (found.peak if TERMS[term].power % 2 else 0)
     ball = System(term, 9, radius=0.03)

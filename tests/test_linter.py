@@ -10,7 +10,6 @@ import pytest
 
 from parki.errors import KernelError
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.couplets import text_of
 from parki.runtime.blocks import expand
 from parki.runtime.linter import lint
 from parki.runtime.specialise import kernel_directory, specialise
@@ -209,13 +208,7 @@ FILES = [
     for file in (files if f"kernels.{folder}." in path.read_text(encoding="utf-8") else [""])
 ]
 # Pair functions that are written for a sum, too.
-WRITTEN = {
-    each.name: text_of(
-        each.symbol, each.sources, each.pair.overlap_correction, each.pair.point_radii is not None
-    )
-    for each in SUMS.examples()
-    if not each.pair.file
-}
+WRITTEN = {record.name: record.p2p()["PAIRS"] for record in SUMS.examples() if not record.pair.file}
 FILES += [
     (path, "pairs", name)
     for path, folder, file in FILES

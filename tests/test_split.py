@@ -66,14 +66,14 @@ def test_radial_functions_are_derivatives_of_one_another(split):
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("split", SPLITS[1::3], ids=name)
 def test_sizes_of_the_terms(term, split):
-    """`ErrorTerm.square` against the tensors of all unit densities, and normals and axes of rises.
+    """`ErrorTerm.square` against the tensors of all unit densities, and normals and axes.
 
-    The square of a rise of vectors is of the fourth order in its axis: the mean over all directions
-    is the one over the axes of an icosahedron.
+    The square of a second derivative is of the fourth order in its axis: the mean over all
+    directions is the one over the axes of an icosahedron.
     """
     r = np.array([0.3, -0.4, 0.5]) * RC
     d, (q, n) = np.linalg.norm(r), (np.repeat(UNITS, 3, axis=1), np.tile(UNITS, 3))
-    squares, places = [], d * UPS if "doublet_rise" in term else [r]
+    squares, places = [], d * UPS if "doublet_axis_derivative" in term else [r]
     for up, r in itertools.product(range(3), places):
         part = part_of(term, up)
         dens, norms = (q, n) if part.source.normal else (np.eye(part.source.rows), None)
@@ -103,7 +103,7 @@ def test_derivatives_of_the_prolate_function(c):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "tolerance"), [("doublet_rise(up=2)", 1e-8), ("stokes_dipole", 1e-11)]
+    ("kernel", "tolerance"), [("doublet_axis_derivative(up=2)", 1e-8), ("stokes_dipole", 1e-11)]
 )
 def test_steep_sums_do_not_depend_on_the_split(kernel, tolerance):
     """Points that are apart, so that nothing is large and rounds."""

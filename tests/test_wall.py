@@ -333,11 +333,14 @@ def test_multipoles():
     given, (phi, slope) = scale[:, None] * dens, exactly(np.zeros(3))
     each = [derivative(lambda s, e=e: exactly(s * e)[1], unit * 1e-4) for e in np.eye(3)]
     flows = np.stack(each, axis=1).reshape(9, -1)
-    rises = flows.reshape(3, 3, -1)
+    slopes = flows.reshape(3, 3, -1)
     for kernel, want, exact in (
         ("multipoles(order=2)", ("u", "grad_u"), (phi, slope)),
         ("multipole_flow(order=2)", ("u", "grad_u"), (slope, flows)),
-        *((f"multipole_rise(up={up})", ("u",), (own,)) for up, own in enumerate(rises)),
+        *(
+            (f"multipole_axis_derivative(up={up})", ("u",), (along,))
+            for up, along in enumerate(slopes)
+        ),
     ):
         plan = parki.Plan(kernel, trg, src, want=want, **sums)
         for found, one, promise in zip(plan(given), exact, plan.promise(given), strict=True):

@@ -74,8 +74,8 @@ class Radii(NamedTuple):
     def couplets(self) -> str:
         """The name of the sum of forces and torques together."""
         if self.point_radii is None:
-            return kernel("sphere_couplets", radius=self.largest)
-        return kernel("polydisperse_couplets", largest=self.largest)
+            return kernel("sphere_dipoles", radius=self.largest)
+        return kernel("polydisperse_dipoles", largest=self.largest)
 
     def flow(self, acts: str) -> str:
         """Return the name of the sum of the fluid's velocity by what acts."""

@@ -71,7 +71,7 @@ def _curl(a: list[Operator]) -> list[Operator]:
     return [a[k].d(j) - a[j].d(k) for j, k in ((1, 2), (2, 0), (0, 1))]
 
 
-def _risen(up: Any, a: list[Operator]) -> list[Operator]:
+def _along_axis(up: Any, a: list[Operator]) -> list[Operator]:
     field = a[0] if len(a) == 1 else added(each.d(up, axis) for axis, each in enumerate(a))
     return [field.d(up, axis) for axis in range(3)]
 
@@ -87,7 +87,7 @@ def fields(symbol: Symbol, a: list[Operator]) -> tuple[list[Operator], Operator]
     structures: dict[str, Callable[[], list[Operator]]] = {
         "scalar": lambda: a,
         "slope": lambda: [a[0].d(axis) for axis in range(3)],
-        "rise": lambda: _risen(symbol.up, a),
+        "axis_derivative": lambda: _along_axis(symbol.up, a),
         "curl": lambda: _curl(a),
         "flow": lambda: _flow(a)[: 2 + symbol.order],  # of doublets there is no pressure
     }

@@ -3,8 +3,8 @@
 They share a pair walk and one component of a grid. ``multipoles(order=1)`` has no quadrupoles, and
 ``multipoles(order=0)`` charges alone. The flow grad phi is ``multipole_flow(order=2)``, or
 ``multipole_flow(order=1)`` without quadrupoles. Images near a wall take them, in whose gauge they
-are; spheres there take ``multipole_rise(up=2)``, the slope of the flow along an axis. See
-`parki.ewald.sums.walls`.
+are; spheres there take ``multipole_axis_derivative(up=2)``, the slope of the flow along an axis.
+See `parki.ewald.sums.walls`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE, Source
 from parki.ewald.sums.written import pair_of
 
 _SOURCES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
-RISE = symbols.SLOPE._replace(structure="rise", up=2)  # of the same size along any axis
+# Its size is the same along any axis.
+AXIS_DERIVATIVE = symbols.SLOPE._replace(structure="axis_derivative", up=2)
 
 
 _OF_QUADRUPOLES = error_terms_of(
@@ -32,13 +33,20 @@ _OF_QUADRUPOLES = error_terms_of(
 
 
 def _slopes(name: str, source: Source, aligned: float = 1) -> dict[str, tuple[ErrorTerm, ...]]:
-    """Return the terms of a multipole's flow, and of the slope of this along an axis as "rise"."""
-    one, two = (source._replace(decay=source.decay + more) for more in (1, 2))
-    of_rise = error_terms_of(f"{name}_rise", RISE, two, aligned={"u": aligned})
-    of_flow = error_terms_of(
-        f"{name}_flow", symbols.SLOPE, one, aligned={"u": aligned, "grad_u": aligned}
+    """Return the terms of a multipole's flow, and of the slope of this along an axis as "axis"."""
+    flow = error_terms_of(
+        name=f"{name}_flow",
+        symbol=symbols.SLOPE,
+        source=source._replace(decay=source.decay + 1),
+        aligned={"u": aligned, "grad_u": aligned},
     )
-    return {**of_flow, "rise": of_rise["u"]}
+    slope = error_terms_of(
+        name=f"{name}_slope",
+        symbol=AXIS_DERIVATIVE,
+        source=source._replace(decay=source.decay + 2),
+        aligned={"u": aligned},
+    )
+    return {**flow, "axis": slope["u"]}
 
 
 _FLOWS = (
@@ -59,9 +67,9 @@ QUADRUPOLES = Interaction(
 )
 
 
-def _both(found: Arrays, at: Arrays) -> Array:
+def _potential_and_gradient(results: Arrays, cloud: Arrays) -> Array:
     """Return the transposes for charges and for dipoles."""
-    return np.concatenate([found["u"], found["grad_u"]])
+    return np.concatenate([results["u"], results["grad_u"]])
 
 
 _BOTH = ("u", "grad_u")
@@ -72,8 +80,8 @@ DIPOLES = replace(
     sources=_SOURCES[:2],
     terms={name: terms[:2] for name, terms in QUADRUPOLES.terms.items()},
     adjoints={
-        "u": Adjoint("multipoles(order=0)", _BOTH, _both),
-        "grad_u": Adjoint("laplace_dipole", _BOTH, _both),
+        result: Adjoint(kernel=kernel, want=_BOTH, results=_potential_and_gradient)
+        for result, kernel in (("u", "multipoles(order=0)"), ("grad_u", "laplace_dipole"))
     },
     dipoles="multipoles(order=2)",
 )
@@ -87,35 +95,38 @@ def multipoles(order: int) -> Interaction:
 
 def multipole_flow(order: int) -> Interaction:
     """Return the sum of their flow."""
-    own = multipoles(order)
+    potential = multipoles(order)
     return replace(
-        own,
+        potential,
         name=named("multipole_flow", order=order),
         symbol=symbols.SLOPE,
-        pair=pair_of(symbols.SLOPE, own.sources, (3, 70)),
-        sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
+        pair=pair_of(symbols.SLOPE, potential.sources, operations=(3, 70)),
+        sources=tuple(source._replace(decay=source.decay + 1) for source in potential.sources),
         gauge=None,
         dipoles=named("multipole_flow", order=order + 1) if order < 2 else "",
-        terms={name: tuple(t for of in _FLOWS[: order + 1] for t in of[name]) for name in _BOTH},
+        terms={
+            name: tuple(term for flow in _FLOWS[: order + 1] for term in flow[name])
+            for name in _BOTH
+        },
         adjoints={},
     )
 
 
-def multipole_rise(up: int) -> Interaction:
+def multipole_axis_derivative(up: int) -> Interaction:
     """Return the sum of the slope of their flow along an axis, in the solver's order."""
-    own, symbol = multipole_flow(2), RISE._replace(up=up)
+    flow, symbol = multipole_flow(2), AXIS_DERIVATIVE._replace(up=up)
     return replace(
-        own,
-        name=named("multipole_rise", up=up),
+        flow,
+        name=named("multipole_axis_derivative", up=up),
         symbol=symbol,
-        pair=pair_of(symbol, own.sources, (4, 110)),
-        sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
-        terms={"u": tuple(term for of in _FLOWS for term in of["rise"])},
+        pair=pair_of(symbol, flow.sources, operations=(4, 110)),
+        sources=tuple(source._replace(decay=source.decay + 1) for source in flow.sources),
+        terms={"u": tuple(term for flow in _FLOWS for term in flow["axis"])},
     )
 
 
 FAMILIES = {
     "multipoles": InteractionFamily(multipoles, example={"order": 2}),
     "multipole_flow": InteractionFamily(multipole_flow, example={"order": 2}),
-    "multipole_rise": InteractionFamily(multipole_rise, example={"up": 2}),
+    "multipole_axis_derivative": InteractionFamily(multipole_axis_derivative, example={"up": 2}),
 }

@@ -73,7 +73,7 @@ def read_name(name: str) -> tuple[str, dict[str, Any]]:
     )
 
 
-def always(record: Interaction, words: Words) -> InteractionFamily:
+def always(record: Interaction, words: Words | None = None) -> InteractionFamily:
     """Return the family of a sum without parameters."""
     return InteractionFamily(lambda: record, words=words)
 

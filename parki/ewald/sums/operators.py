@@ -113,7 +113,7 @@ def flow(symbol: Symbol, source: Source, name: str, v: str = "v") -> Differentia
     if symbol.structure == "curl":
         return [Differential(-1.0, ("c",))]  # c is v x t
     parts = differentiated(spread, (v,))
-    if symbol.structure == "rise":  # the slope of a slope along an axis, of vectors twice
+    if symbol.structure == "axis_derivative":  # of the slope, and of vectors twice
         up = ("up",) * (1 if symbol.components == 1 else 2)
         return differentiated(parts, up)
     if symbol.structure != "flow":

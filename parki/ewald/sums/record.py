@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.couplets import text_of
+from parki.ewald.sums.force_dipoles import text_of
 from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.images import (
     CURVATURE,
@@ -384,7 +384,7 @@ class Interaction:
             self.symbol,
             self.sources,
             overlap_correction=self.pair.overlap_correction,
-            marked=self.pair.point_radii is not None,
+            any_radii=self.pair.point_radii is not None,
         )
         tables = derivatives or (self.pair.slopes if slopes else self.pair.values)
         constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(tables)}

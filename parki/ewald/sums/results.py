@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,23 +14,18 @@ from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Map, after, pressure, slopes, velocity
 from parki.ewald.sums.record import Interaction
-from parki.ewald.sums.stress import stress
+from parki.ewald.sums.stress import MADE
+from parki.typing import AnyArray
 
 LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
 
 
-class ResultParts(NamedTuple):
-    """What a result needs of a sum, and the map that makes it of these."""
-
-    want: tuple[str, ...]
-    results: Map
-
-
-OWN: dict[str, ResultParts] = {
-    "u": ResultParts(("u",), velocity),
-    "p": ResultParts(("p",), pressure),
-    "grad_u": ResultParts(("grad_u",), gradient),
-    "stress": ResultParts(("p", "grad_u"), stress),
+# Each result of a sum, as an addend of the composite that it is alone.
+RESULTS = {
+    "u": Addend("", want=("u",), results=velocity),
+    "p": Addend("", want=("p",), results=pressure),
+    "grad_u": Addend("", want=("grad_u",), results=gradient),
+    **MADE,
 }
 
 
@@ -41,18 +35,22 @@ class Slopes:
 
     flow: Map
 
-    def __call__(self, found: Arrays, at: Arrays) -> Any:
+    def __call__(self, results: Arrays, cloud: Arrays) -> AnyArray:
         """Return the gradient: row 3 j + k is the derivative of row j along axis k."""
-        moved = slopes(self.flow, {"u": found["u"]}, at, "points")
-        rows = [self.flow({"u": found["grad_u"][k::3]}, at) + moved[k] for k in range(3)]
+        moved = slopes(self.flow, {"u": results["u"]}, cloud, "points")
+        rows = [self.flow({"u": results["grad_u"][k::3]}, cloud) + moved[k] for k in range(3)]
         return np.stack(rows, axis=1).reshape(3 * len(rows[0]), -1)
 
 
 def of_one(kind: Interaction) -> Composite:
     """Return a sum as a composite."""
     result = () if kind.results == 1 else (kind.results,)
-    addend = Addend(kind.name, ("u",), velocity)
-    return Composite(kind.name, kind.density_shape(1)[:-1], result, (addend,))
+    return Composite(
+        name=kind.name,
+        density=kind.density_shape(1)[:-1],
+        result=result,
+        addends=(replace(RESULTS["u"], kernel=kind.name),),
+    )
 
 
 def of_result(composite: Composite, want: str) -> Composite:
@@ -67,7 +65,7 @@ def of_result(composite: Composite, want: str) -> Composite:
         return composite
     shape = {"p": (), "grad_u": (*composite.result, 3), "stress": (3, 3)}[want]
     addends = tuple(
-        one for each in composite.addends for one in _addends(each, want, composite.name)
+        part for addend in composite.addends for part in _addends(addend, want, composite.name)
     )
     name = LONG[want] + composite.name
     return replace(composite, name=name, result=shape, addends=addends, transposed=None)
@@ -75,7 +73,7 @@ def of_result(composite: Composite, want: str) -> Composite:
 
 def _addends(addend: Addend, want: str, name: str) -> Iterator[Addend]:
     """Yield the addends of a result; the pressure may come from other sums."""
-    needs, results = OWN[want]
+    needs, results = RESULTS[want].want, RESULTS[want].results
     if addend.results is not velocity:
         if want != "grad_u" or addend.want != ("u",):
             raise ParkiValueError(
@@ -94,9 +92,9 @@ def _addends(addend: Addend, want: str, name: str) -> Iterator[Addend]:
         yield replace(addend, kernel=other.kernel, want=other.want, results=made, density=density)
 
 
-def _pressed(of: Map, results: Arrays, cloud: Arrays) -> Any:
+def _pressed(pressure: Map, results: Arrays, cloud: Arrays) -> AnyArray:
     """Return the stress of a pressure alone."""
-    pressed = of(results, cloud)
+    pressed = pressure(results, cloud)
     rows = np.zeros_like(pressed, shape=(9, pressed.shape[-1]))
     rows[::4] = -pressed
     return rows

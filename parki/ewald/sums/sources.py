@@ -48,7 +48,7 @@ TORQUE = Source((3,), decay=2, axial=True)
 LAYER = Source((3,), decay=2, gradient=True, normal=True)
 CHARGE_DIPOLE = Source((3,), decay=2, gradient=True)
 DIPOLE = Source((3, 3), decay=2, gradient=True)
-COUPLET = DIPOLE._replace(ball=True)
+SPHERE_DIPOLE = DIPOLE._replace(ball=True)
 QUADRUPOLE = Source((3, 3), decay=3, gradient=True, curvature=True)
 
 _MULTIPOLES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE

@@ -11,7 +11,7 @@ The files of ``kernels/pairs`` have m, l and c. A sphere's own force or torque i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -36,31 +36,39 @@ ROTATION = error_terms_of(
 
 
 def _sum(
-    family: str,
-    radii: dict[str, float],
-    turns: tuple[bool, bool],
+    make: Callable[[float, float], str],
+    radii: tuple[float, float],
+    *,
     symbol: Symbol,
+    turns: tuple[bool, bool],
     pair: PairFunction,
-    values: tuple[Source, Gauge | None, Mapping[str, tuple[ErrorTerm, ...]]],
+    source: Source,
+    gauge: Gauge | None,
+    terms: Mapping[str, tuple[ErrorTerm, ...]],
 ) -> Interaction:
-    """Return a sum of spheres. Shells make no error larger than it is of points."""
-    for name, value in radii.items():
-        check_radius(name, value)
-    names, (one, other) = list(radii), map(float, radii.values())
-    source, gauge, terms = values
-    same = turns[0] == turns[1]
-    swapped = dict(zip(names, (other, one) if same else (one, other), strict=True))
+    """Return a sum of spheres. Shells make no error larger than it is of points.
+
+    ``make`` returns the sum's name from the radii of targets and sources.
+    """
+    one, other = radii
     # Where one turns and the other does not, the transposed sum is the same one.
-    transposed = named(family, **swapped)
-    shells = Shell(one, turns[0]), Shell(other, turns[1])
+    same = turns[0] == turns[1]
+    transposed = make(other, one) if same else make(one, other)
     return Interaction(
-        named(family, **dict(zip(names, (one, other), strict=True))),
-        symbol._replace(shells=shells),
-        pair._replace(lengths=(one, other)),
-        (source,),
-        gauge,
+        name=make(one, other),
+        symbol=symbol._replace(shells=(Shell(one, turns[0]), Shell(other, turns[1]))),
+        pair=pair._replace(lengths=(one, other)),
+        sources=(source,),
+        gauge=gauge,
         terms=terms,
-        adjoints={"u": Adjoint(transposed, ("u",), velocity, symmetric=not same or one == other)},
+        adjoints={
+            "u": Adjoint(
+                kernel=transposed,
+                want=("u",),
+                results=velocity,
+                symmetric=not same or one == other,
+            )
+        },
     )
 
 
@@ -72,61 +80,93 @@ def check_radius(name: str, value: Any) -> None:
         raise ParkiValueError(f"{name} is {value!r}; expected a length, or 0 for points")
 
 
+def _checked(names: tuple[str, str], radii: tuple[float, float]) -> tuple[float, float]:
+    """Return radii as numbers, or refuse what is none."""
+    for name, value in zip(names, radii, strict=True):
+        check_radius(name, value)
+    return float(radii[0]), float(radii[1])
+
+
 def sphere_sl(radius: float, source_radius: float) -> Interaction:
     """Return the sum of velocities of forces. A radius of 0 stands for points."""
+    radii = _checked(("radius", "source_radius"), (radius, source_radius))
     results = ("u", "grad_u") if radius else ("u", "p", "grad_u")
-    terms = {result: stokes_sl.TERMS[result] for result in results}
-    equal = (("EQUAL", True),) if radius == source_radius else ()
-    pair = PairFunction(
-        "spheres",
-        (2, 45),
-        (FLOW, FIRST, NUMBERS),
-        (FIRST, PSI, NUMBERS),
-        with_values=(FLOW,),
-        constants=equal,
+    return _sum(
+        lambda one, other: named("sphere_sl", radius=one, source_radius=other),
+        radii,
+        symbol=symbols.FLOW,
+        turns=(False, False),
+        pair=PairFunction(
+            file="spheres",
+            operations=(2, 45),
+            values=(FLOW, FIRST, NUMBERS),
+            derivatives=(FIRST, PSI, NUMBERS),
+            with_values=(FLOW,),
+            constants=(("EQUAL", True),) if radius == source_radius else (),
+        ),
+        source=FORCE,
+        gauge=OF_FORCES,
+        terms={result: stokes_sl.TERMS[result] for result in results},
     )
-    radii = {"radius": radius, "source_radius": source_radius}
-    values = FORCE, OF_FORCES, terms
-    return _sum("sphere_sl", radii, (False, False), symbols.FLOW, pair, values)
 
 
 def sphere_spin(turning: float, moving: float, family: str = "sphere_spin") -> Interaction:
     """Return the sum of turns of forces."""
-    pair = PairFunction("sphere_curl", (1, 45), (FIRST, NUMBERS), (FIRST, PSI, NUMBERS), power=2)
-    radii = {"turning": turning, "moving": moving}
-    values = TORQUE, None, stokes_rotlet.TERMS
-    return _sum(family, radii, (True, False), symbols.CURL, pair, values)
+    return _sum(
+        lambda one, other: named(family, turning=one, moving=other),
+        _checked(("turning", "moving"), (turning, moving)),
+        symbol=symbols.CURL,
+        turns=(True, False),
+        pair=PairFunction(
+            file="sphere_curl",
+            operations=(1, 45),
+            values=(FIRST, NUMBERS),
+            derivatives=(FIRST, PSI, NUMBERS),
+            power=2,
+        ),
+        source=TORQUE,
+        gauge=None,
+        terms=stokes_rotlet.TERMS,
+    )
 
 
 def sphere_curl(turning: float, moving: float) -> Interaction:
     """Return the sum of velocities of torques, whose targets move and whose sources turn."""
-    found = sphere_spin(turning, moving, "sphere_curl")
+    record = sphere_spin(turning, moving, "sphere_curl")
     shells = Shell(float(moving), False), Shell(float(turning), True)
-    return replace(found, symbol=found.symbol._replace(shells=shells))
+    return replace(record, symbol=record.symbol._replace(shells=shells))
 
 
 def sphere_turns(radius: float, source_radius: float) -> Interaction:
     """Return the sum of twice the turns of torques: of points, the curl of the flow of rotlets."""
-    pair = PairFunction(
-        "sphere_turns",
-        (2, 60),
-        (*TURNS, NUMBERS),
-        (*SLOPES_OF_TURNS, NUMBERS),
-        power=3,
-        with_values=(FIRST,),
+    return _sum(
+        lambda one, other: named("sphere_turns", radius=one, source_radius=other),
+        _checked(("radius", "source_radius"), (radius, source_radius)),
+        symbol=symbols.CURL_OF_CURL,
+        turns=(True, True),
+        pair=PairFunction(
+            file="sphere_turns",
+            operations=(2, 60),
+            values=(*TURNS, NUMBERS),
+            derivatives=(*SLOPES_OF_TURNS, NUMBERS),
+            power=3,
+            with_values=(FIRST,),
+        ),
+        source=_TURNING,
+        gauge=None,
+        terms=ROTATION,
     )
-    radii = {"radius": radius, "source_radius": source_radius}
-    values = _TURNING, None, ROTATION
-    return _sum("sphere_turns", radii, (True, True), symbols.CURL_OF_CURL, pair, values)
 
 
-_RADII = {"radius": 1, "source_radius": 1}
-_BOTH = {"turning": 1, "moving": 1}
 # Parts of `parki.Spheres`, without words.
 FAMILIES = {
-    make.__name__: InteractionFamily(make, lengths, dict.fromkeys(lengths, 0.02))
-    for make, lengths in (
-        *((sphere_sl, _RADII), (sphere_curl, _BOTH)),
-        *((sphere_spin, _BOTH), (sphere_turns, _RADII)),
+    make.__name__: InteractionFamily(
+        make, lengths=dict.fromkeys(names, 1), example=dict.fromkeys(names, 0.02)
+    )
+    for make, names in (
+        (sphere_sl, ("radius", "source_radius")),
+        (sphere_curl, ("turning", "moving")),
+        (sphere_spin, ("turning", "moving")),
+        (sphere_turns, ("radius", "source_radius")),
     )
 }

@@ -17,7 +17,7 @@ class Shell(NamedTuple):
 
 
 # Files of ``kernels/symbols`` that are polynomials of the wave vector, times ``1 / k^(2 order)``.
-POLYNOMIALS = ("scalar", "slope", "curl", "flow", "rise")
+POLYNOMIALS = ("scalar", "slope", "curl", "flow", "axis_derivative")
 
 
 class Symbol(NamedTuple):

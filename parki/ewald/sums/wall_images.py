@@ -23,6 +23,7 @@ with ``R = |x - y*|``. Spheres with torques have no other form. See ``docs/theor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, mapped, velocity
 from parki.ewald.sums.names import named
-from parki.ewald.sums.results import LONG, OWN, ResultParts, Slopes
+from parki.ewald.sums.results import LONG, RESULTS, Slopes
 from parki.ewald.sums.stress import stress
 from parki.typing import AnyArray
 
@@ -85,29 +86,29 @@ Wanted = dict[str, Callable[..., Composite]]
 
 
 class _Want(NamedTuple):
-    """A result: its shape, the family of sums of phi, and its parts of these."""
+    """A result: its shape, and what the sums of phi of this family make of it."""
 
     shape: tuple[int, ...]
     family: str
-    of_phi: ResultParts
+    of_phi: Addend
 
 
 FLOW_AND_SLOPES = ("u", "grad_u")
 WANTED = {
-    "u": _Want((3,), "multipoles", ResultParts(FLOW_AND_SLOPES, _flow)),
-    "p": _Want((), "multipoles", ResultParts(("grad_u",), _pressure_of_flow)),
-    "grad_u": _Want((3, 3), "multipole_flow", ResultParts(FLOW_AND_SLOPES, _slopes_of_flow)),
-    "stress": _Want((3, 3), "multipole_flow", ResultParts(FLOW_AND_SLOPES, _stress_of_flow)),
+    "u": _Want((3,), "multipoles", Addend("", FLOW_AND_SLOPES, _flow)),
+    "p": _Want((), "multipoles", Addend("", ("grad_u",), _pressure_of_flow)),
+    "grad_u": _Want((3, 3), "multipole_flow", Addend("", FLOW_AND_SLOPES, _slopes_of_flow)),
+    "stress": _Want((3, 3), "multipole_flow", Addend("", FLOW_AND_SLOPES, _stress_of_flow)),
 }
 
 
 class _Images(NamedTuple):
     """What a sum has at y*: maps of its densities, to densities of its own and to phi's.
 
-    ``normals`` are the map of normals, where there are any.
+    ``density`` is the map of the sum's own density, and ``normals`` of normals, if there are any.
     """
 
-    own: Map
+    density: Map
     charges: Map | None
     dipoles: Map | None
     quadrupoles: Map | None = None
@@ -124,20 +125,15 @@ class _Images(NamedTuple):
 
     def phi(self, want: str) -> Addend:
         """Return the flow that phi makes, or another result."""
-        family, parts = WANTED[want].family, WANTED[want].of_phi
-        return Addend(
-            named(family, order=1 if self.quadrupoles is None else 2),
-            want=parts.want,
-            results=parts.results,
-            density=self.rows,
-            sources=mirrored,
-        )
+        kernel = named(WANTED[want].family, order=1 if self.quadrupoles is None else 2)
+        return addend(kernel, WANTED[want].of_phi, density=self.rows, sources=mirrored)
 
     def addends(self, kernel: str, want: str) -> list[Addend]:
         """Return the sum and its images, without phi."""
+        result = RESULTS[want]
         return [
-            addend(kernel, OWN[want]),
-            addend(kernel, OWN[want], density=self.own, sources=mirrored, normals=self.normals),
+            addend(kernel, result),
+            addend(kernel, result, density=self.density, sources=mirrored, normals=self.normals),
         ]
 
     def all(self, kernel: str, want: str) -> list[Addend]:
@@ -147,21 +143,14 @@ class _Images(NamedTuple):
 
 def addend(
     kernel: str,
-    parts: ResultParts,
+    result: Addend,
     *,
     density: Map | None = None,
     sources: Map | None = None,
     normals: Map | None = None,
 ) -> Addend:
-    """Return a result of a sum as an addend."""
-    return Addend(
-        kernel,
-        want=parts.want,
-        results=parts.results,
-        density=density,
-        sources=sources,
-        normals=normals,
-    )
+    """Return a result of this sum, of mapped sources."""
+    return replace(result, kernel=kernel, density=density, sources=sources, normals=normals)
 
 
 def composite(
@@ -185,7 +174,7 @@ def composite(
     )
 
 
-FORCES = _Images(own=_against, charges=_charges, dipoles=dipoles)
+FORCES = _Images(density=_against, charges=_charges, dipoles=dipoles)
 
 
 def of_forces(want: str) -> Composite:
@@ -227,9 +216,9 @@ def of_forces_by_points(want: str = "u") -> Composite:
     """Return a result of forces in Blake's form, which has derivatives by points."""
     of_doublets = Curved(doublets, change_of_doublets)
     addends = (
-        addend("stokes_sl", OWN[want]),
-        addend("stokes_sl", OWN[want], density=opposite, sources=mirrored),
-        addend("stokes_dipole", OWN[want], density=force_dipoles, sources=mirrored),
+        addend("stokes_sl", RESULTS[want]),
+        addend("stokes_sl", RESULTS[want], density=opposite, sources=mirrored),
+        addend("stokes_dipole", RESULTS[want], density=force_dipoles, sources=mirrored),
         addend("doublet", results_of(want, velocity), density=of_doublets, sources=mirrored),
     )
     return composite("stokes_sl", want, addends)
@@ -275,7 +264,7 @@ def _sinks(dens: AnyArray, cloud: Arrays) -> AnyArray:
 
 def _of_tensors(tensors: Map) -> _Images:
     return _Images(
-        own=partial(_reflected, tensors),
+        density=partial(_reflected, tensors),
         charges=None,
         dipoles=partial(_slope_of_dipoles, tensors),
         quadrupoles=partial(_slope_of_heights, tensors),
@@ -288,7 +277,7 @@ def _traction(results: Arrays, cloud: Arrays) -> AnyArray:
 
 
 _LAYERS = _Images(
-    own=_against,
+    density=_against,
     charges=None,
     dipoles=_sinks,
     quadrupoles=partial(_slope_of_heights, _layers),
@@ -306,22 +295,22 @@ def of_dipoles(kernel: str, want: str, alone: bool = False) -> Composite:
     """
     images, density = DIPOLES[kernel], (3, 3) if kernel == "stokes_dipole" else (3,)
     if alone:
-        addends = *images.addends(kernel, want), *_phi_alone(images, want)
+        addends = images.addends(kernel, want) + _phi_alone(images, want)
         return composite(kernel, want, addends, density=density)
-    kernels, back = {"u": "stokes_sl", "grad_u": "stokes_dipole"}, _BACK[kernel]
-    transposed: Transposed = (
-        (kernels[want], back[0], back[1])
-        if want in kernels
-        else of_dipoles(kernel, want, alone=True)
-    )
+    transposed: Transposed
+    if want in ("u", "grad_u"):
+        result, rows = _BACK[kernel]
+        transposed = ("stokes_sl" if want == "u" else "stokes_dipole"), result, rows
+    else:
+        transposed = of_dipoles(kernel, want, alone=True)
     return composite(kernel, want, images.all(kernel, want), density=density, transposed=transposed)
 
 
 # ------------------------------------------------------------------ phi by velocities alone
-def results_of(want: str, flow: Map, pressure: float = 0.0) -> ResultParts:
-    """Return the parts of a result of this flow; ``pressure`` times a row is p."""
+def results_of(want: str, flow: Map, pressure: float = 0.0) -> Addend:
+    """Return a result of this flow; ``pressure`` times a row is p."""
     if want == "u":
-        return ResultParts(("u",), flow)
+        return Addend("", ("u",), flow)
 
     def result(results: Arrays, cloud: Arrays) -> AnyArray:
         parts = {"p": pressure * results["u"][2:]} if pressure or want == "p" else {}
@@ -330,7 +319,7 @@ def results_of(want: str, flow: Map, pressure: float = 0.0) -> ResultParts:
         parts["grad_u"] = Slopes(flow)(results, cloud)
         return parts["grad_u"] if want == "grad_u" else stress(parts, cloud)
 
-    return ResultParts(("u",) if want == "p" else FLOW_AND_SLOPES, result)
+    return Addend("", ("u",) if want == "p" else FLOW_AND_SLOPES, result)
 
 
 def over_wall(times: float, results: Arrays, cloud: Arrays) -> AnyArray:
@@ -363,5 +352,6 @@ def _phi_alone(images: _Images, want: str) -> list[Addend]:
             flow = results_of(want, partial(_down, axis))
             sums.append(("doublet", flow, partial(_row, images.quadrupoles, axis)))
     return [
-        addend(kernel, parts, density=density, sources=mirrored) for kernel, parts, density in sums
+        addend(kernel, result, density=density, sources=mirrored)
+        for kernel, result, density in sums
     ]

@@ -15,17 +15,16 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
 from parki.ewald.sums import wall_images as images
-from parki.ewald.sums.composite import Composite, Transposed
+from parki.ewald.sums.composite import Addend, Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
 from parki.ewald.sums.names import named
 from parki.ewald.sums.record import Interaction
-from parki.ewald.sums.results import ResultParts
 from parki.ewald.sums.wall_images import Wanted, addend, mirrored
 from parki.typing import AnyArray
 
 
 class _Radii(NamedTuple):
-    """The radii of targets and of sources; None where marks of the points have them.
+    """The radii of targets and of sources; None where each point has its own.
 
     ``largest`` is the largest one of all.
     """
@@ -68,7 +67,8 @@ def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Com
     of_sources = images.FORCES if radii.sources == 0 else swollen
     addends, scales = of_sources.all(kernel, want), tuple[tuple[str, float, int], ...]()
     if radii.targets != 0:
-        name, felt = named("multipole_rise", up=up), _flow(partial(_swollen, radii.targets))
+        name = named("multipole_axis_derivative", up=up)
+        felt = _flow(partial(_swollen, radii.targets))
         addends.append(addend(name, felt, density=swollen.rows, sources=mirrored))
         scales = ((name, radii.largest / 3**0.5, 2),)
     transposed: Transposed = None
@@ -78,9 +78,9 @@ def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Com
     return images.composite(kernel, want, addends, scales=scales, transposed=transposed)
 
 
-def _flow(results: Map) -> ResultParts:
-    """Return a map of velocities as parts."""
-    return ResultParts(("u",), results)
+def _flow(results: Map) -> Addend:
+    """Return a map of velocities as a result."""
+    return Addend("", ("u",), results)
 
 
 def _along_normal(results: Arrays, cloud: Arrays) -> AnyArray:
@@ -115,7 +115,7 @@ def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
         return rows
 
     plain, raised = _flow(velocity), _flow(partial(images.over_wall, -1.0))
-    swollen, name = _flow(partial(_swollen, radii.targets)), named("doublet_rise", up=up)
+    swollen, name = _flow(partial(_swollen, radii.targets)), named("doublet_axis_derivative", up=up)
     of_doublets = Curved(doublets, images.change_of_doublets)
     addends = [
         addend(kernel, plain),

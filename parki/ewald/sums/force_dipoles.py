@@ -1,7 +1,7 @@
-"""The text of the pair function of spheres of any radii that carry forces and couplets.
+"""The text of the pair function of spheres of any radii that carry forces and their dipoles.
 
 It is written as `parki.ewald.sums.written` does for the same symbol and sources, with functions of
-the distance for each kind of pair: forces and velocities are of shells, couplets and gradients of
+the distance for each kind of pair: forces and velocities are of shells, dipoles and gradients of
 balls. The block ``kernels/blocks/couplets.py`` has what overlaps. Tables have the smooth parts: of
 points, of the Laplacian of their field, and of its Laplacian.
 """
@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from parki.ewald.sums.code import AXES, Code, Functions, deeper, grouped, paired, plus, total
 from parki.ewald.sums.operators import Place, singular
 from parki.ewald.sums.pairs import PairFunction
-from parki.ewald.sums.sources import COUPLET, FORCE, Source
+from parki.ewald.sums.sources import FORCE, SPHERE_DIPOLE, Source
 from parki.ewald.sums.symbols import FLOW, Symbol
 from parki.ewald.sums.tables import NUMBERS, Function, Table, Tables
 from parki.ewald.sums.written import Text
@@ -29,7 +29,7 @@ FUNCTIONS = {
     "bs": {1: 1, 2: 3},
     "bb": {1: 0, 2: 2, 3: 4},
 }
-SOURCES = FORCE, COUPLET
+SOURCES = FORCE, SPHERE_DIPOLE
 
 
 def _levels(*orders: int) -> Tables:
@@ -38,10 +38,10 @@ def _levels(*orders: int) -> Tables:
 
 
 PAIR = PairFunction(
-    "",
-    (9, 160),
-    (*_levels(0, 1, 2), NUMBERS),
-    (*_levels(1, 2, 3), NUMBERS),
+    file="",
+    operations=(9, 160),
+    values=(*_levels(0, 1, 2), NUMBERS),
+    derivatives=(*_levels(1, 2, 3), NUMBERS),
     with_values=_levels(0),
     overlap_correction="apart",
 )
@@ -69,7 +69,7 @@ from kernels.blocks.vector import take_tensor, take_vector
 
 
 def near_functions(places: dict[Place, float], kind: str) -> dict[tuple[str, int], float]:
-    """Return b_n r^m as coefficients of the local variables of `CoupletText`."""
+    """Return b_n r^m as coefficients of the local variables of `SphereText`."""
     return {(f"near_{kind}{n}", 0): x for (n, _), x in places.items()}
 
 
@@ -78,21 +78,18 @@ def _by_part(kinds: dict[str, str]) -> dict[str, Functions]:
     return {part: partial(near_functions, kind=kind) for part, kind in kinds.items()}
 
 
-class CoupletText(Text):
-    """A pair function of couplets that is being written; or the ``rest`` of pairs in contact.
+class SphereText(Text):
+    """A pair function of spheres that is being written; or the ``rest`` of pairs in contact.
 
-    ``marked`` says whether each sphere has a radius.
+    ``any_radii`` says whether each sphere has a radius.
     """
 
     head = HEAD
 
-    def __init__(self, rest: bool = False, marked: bool = True) -> None:
+    def __init__(self, rest: bool = False, any_radii: bool = True) -> None:
         super().__init__(FLOW, SOURCES)
-        self.pair, self.rest, self.marked = (
-            REST if rest else PAIR if marked else ALIKE,
-            rest,
-            marked,
-        )
+        self.pair = REST if rest else PAIR if any_radii else ALIKE
+        self.rest, self.any_radii = rest, any_radii
 
     def interact(self) -> list[str]:
         """Return the lines of `interact`."""
@@ -134,7 +131,7 @@ class CoupletText(Text):
         for line in ("begin_blob()", "variable(rr)", "direction()", "distance(r)"):
             code.write(line)
         numbers = f"p{tables.index(NUMBERS)}"
-        if self.marked:
+        if self.any_radii:
             code.write(f"take_radii(one, other, {numbers}, density, row, at)")
         else:
             code.declare("one", f"{numbers}[2]")
@@ -144,8 +141,8 @@ class CoupletText(Text):
             code.write(f"stay_apart({numbers})")
         for kind, functions in FUNCTIONS.items():
             for n, m in functions.items():
-                own, more = (code.power("y", 2 * n + 1 - m + k) for k in (0, 2))
-                terms = [(singular(n), [own]), (2 * singular(n + 1), [f"{kind}_once", more])]
+                first, second = (code.power("y", 2 * n + 1 - m + k) for k in (0, 2))
+                terms = [(singular(n), [first]), (2 * singular(n + 1), [f"{kind}_once", second])]
                 code.declare(f"{kind}{n}", total(terms))
         if self.rest:
             code.write("overlap()")
@@ -164,7 +161,7 @@ class CoupletText(Text):
             for n, m in FUNCTIONS[kind].items():
                 first, second, third = (table.name for table in _levels(n))
                 smooth = f"({first} + {kind}_once * {second} + {twice}_twice * {third})"
-                if not self.marked:
+                if not self.any_radii:
                     smooth = Table(ALIKE_OF[twice], n).name
                 power = [code.power("r", m)] if m else []
                 terms = [(1.0, [f"{kind}{n}"]), (-2.0 * (-1) ** n, [*power, smooth])]
@@ -178,8 +175,13 @@ class CoupletText(Text):
 
 @lru_cache(maxsize=64)
 def text_of(
-    symbol: Symbol, sources: tuple[Source, ...], overlap_correction: str = "", marked: bool = False
+    symbol: Symbol,
+    sources: tuple[Source, ...],
+    *,
+    overlap_correction: str = "",
+    any_radii: bool = False,
 ) -> str:
     """Return the text of a pair function; for its parameters see `PairFunction`."""
-    of_couplets = CoupletText(overlap_correction == "rest", marked) if overlap_correction else None
-    return (of_couplets or Text(symbol, sources)).text()
+    if overlap_correction:
+        return SphereText(rest=overlap_correction == "rest", any_radii=any_radii).text()
+    return Text(symbol, sources).text()
