@@ -15,11 +15,10 @@ from parki.ewald.lattice import (
     Cell,
     Moving,
     cell_of,
-    check_length,
     rows_of,
-    straight,
     whole_of,
 )
+from parki.ewald.options.box import MOST_SLENDER, checked_box, checked_periodicity, lengths_of
 from parki.ewald.options.expert import (
     USUAL,
     Expert,
@@ -30,8 +29,8 @@ from parki.ewald.options.expert import (
     understanding,
 )
 from parki.html import table
-from parki.interchange import as_number, told_apart
-from parki.meaning import Varied, given_box, is_tensor, refuse_variable, values_of, varied
+from parki.interchange import told_apart
+from parki.meaning import Varied, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
 from parki.typing import (
@@ -46,7 +45,6 @@ from parki.typing import (
     Wall,
 )
 
-PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.
 SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
@@ -57,7 +55,6 @@ CHOICES = {
     "exclude_image": ("nearest", "given"),
     "wall": ("no-slip",),
 }
-MOST_SLENDER = 1e4  # ratio of the longest to the shortest edge
 # Targets and sources up to which applications are recorded. More keep a device busy while the host
 # launches, and the copies of density and results would take memory.
 MOST_RECORDED = 2**20
@@ -157,8 +154,8 @@ class EwaldOptions(metaclass=Shown):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        object.__setattr__(self, "periodicity", _periodicity(self.periodicity))
-        object.__setattr__(self, "box", self._checked_box())
+        object.__setattr__(self, "periodicity", checked_periodicity(self.periodicity))
+        object.__setattr__(self, "box", checked_box(self.box, self.periodicity, self.periodic))
         set_positive(self, "tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
             tolerance, most = told_apart(self.tolerance, LARGEST_TOLERANCE)
@@ -201,9 +198,9 @@ class EwaldOptions(metaclass=Shown):
         """Return box, periodicity, tolerance and all that differs from the defaults as a table."""
         usual = type(self)(self.periodicity, self.box, self.tolerance)
         shown, rows = ("periodicity", "box", "tolerance"), {}
-        for given, default in ((self, usual), (self.expert, usual.expert)):
-            for field in fields(given):
-                name, value = field.name, getattr(given, field.name)
+        for options, default in ((self, usual), (self.expert, usual.expert)):
+            for field in fields(options):
+                name, value = field.name, getattr(options, field.name)
                 if name in shown or (name != "expert" and value != getattr(default, name)):
                     rows[name] = str(value)
         rows["box"] = str(self.box)
@@ -252,7 +249,7 @@ class EwaldOptions(metaclass=Shown):
         With two or three periodic axes it counts as tilted, even if it is straight.
         """
         refuse_variable("box", box)
-        rows, tilts = self._lengths(box), sum(self.periodic) > 1
+        rows, tilts = lengths_of(box, self.periodicity, self.periodic), sum(self.periodic) > 1
         if tilts and rows_of(rows) is None:
             rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(rows))
         if [row is None for row in rows] != [row is None for row in self.box]:
@@ -291,8 +288,8 @@ class EwaldOptions(metaclass=Shown):
     @cached_property
     def periodic(self) -> tuple[bool, bool, bool]:
         """For each axis whether it is periodic."""
-        given: Any = self.periodicity
-        return given if isinstance(given, tuple) else (given > 0, given > 1, given > 2)
+        axes: Any = self.periodicity
+        return axes if isinstance(axes, tuple) else (axes > 0, axes > 1, axes > 2)
 
     @cached_property
     def axes(self) -> tuple[int, int, int]:
@@ -319,55 +316,6 @@ class EwaldOptions(metaclass=Shown):
                 f"than a factor of {MOST_SLENDER:g}"
             )
         self.expert.check_tilted()
-
-    def _checked_box(self) -> tuple[Any, ...]:
-        """Return the box as numbers, with the tensor that it was given as, if it was one."""
-        given = given_box(self.box)
-        if varied(given) is None:
-            refuse_variable("box", given)
-        if not is_tensor(given):
-            return self._lengths(given)
-        # Within transformations of PyTorch the numbers of a constant tensor have to be taken.
-        return Varied.of(self._lengths(values_of("box", given)), given)
-
-    def _lengths(self, box: Any) -> tuple[Any, ...]:
-        periodic = self.periodic
-        if box is None and not any(periodic):
-            return (None, None, None)
-        if box is None:
-            example = [1 if each else None for each in periodic]
-            free = " (None for a free axis: the extent of the points)" * (not all(periodic))
-            raise ParkiValueError(
-                f"box is missing, but periodicity is {self.periodicity} and periodic axes need "
-                f"their lengths; write box=[...], such as {example}{free}, or periodicity=0"
-            )
-        rows = rows_of(box)
-        if rows is not None:
-            box = straight(rows)
-            if box is None:
-                return rows
-        try:
-            lengths = [None if length is None else as_number(length) for length in box]
-        except (RuntimeError, TypeError, ValueError):
-            raise ParkiTypeError(
-                f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1], or 3 lattice vectors"
-            ) from None
-        given = [b for b in lengths if b is not None]
-        if len(lengths) != 3 or not all(math.isfinite(b) and b > 0 for b in given):
-            raise ParkiValueError(f"box is {box!r}; expected 3 positive, finite edge lengths")
-        lacking = [n for n, length in enumerate(lengths) if length is None and periodic[n]]
-        if lacking:
-            raise ParkiValueError(
-                f"box is {box!r}, but axis {lacking[0]} is periodic and needs its length; "
-                "only free axes can take None, for the extent of the points"
-            )
-        if given and max(given) > MOST_SLENDER * min(given):
-            raise ParkiValueError(
-                f"box is {box!r}; its edges differ by more than a factor of {MOST_SLENDER:g}"
-            )
-        if given:
-            check_length(max(given))
-        return tuple(lengths)
 
     @cached_property
     def walled(self) -> bool:
@@ -515,38 +463,3 @@ class Mirrored(EwaldOptions):
 
 def _from_zero(*lengths: float | None) -> tuple[tuple[float, float], ...]:
     return tuple((0.0, math.nan if length is None else length) for length in lengths)
-
-
-def _periodicity(given: Any) -> int | tuple[bool, bool, bool]:
-    """Return the number of periodic axes if they come first, and else a truth value for each axis.
-
-    Raises
-    ------
-    ParkiTypeError, ParkiValueError
-        If it is neither; a single truth value is not, as 1 is the number of one axis.
-    """
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        if given not in PERIODICITIES:
-            raise ParkiValueError(
-                f"periodicity is {given}; expected 0 to 3, the number of periodic axes, or a truth "
-                "value for each of the three"
-            )
-        return int(given)
-    try:
-        flags = [each.item() if hasattr(each, "item") else each for each in given]
-        whole = all(isinstance(each, int) for each in flags)  # truth values are ints
-    except (RuntimeError, TypeError, ValueError):  # the first of tensors
-        flags, whole = [], False
-    if not whole:
-        raise ParkiTypeError(
-            f"periodicity is {given!r} ({type(given).__name__}); expected the number of periodic "
-            "axes, 0 to 3, or a truth value for each axis, such as (False, True, True)"
-        )
-    if len(flags) != 3 or not all(each in (0, 1) for each in flags):
-        raise ParkiValueError(
-            f"periodicity is {given!r}; expected 3 truth values, one for each axis, such as "
-            "(False, True, True), or the number of periodic axes"
-        )
-    x, y, z = map(bool, flags)
-    count = x + y + z
-    return count if all((x, y, z)[:count]) else (x, y, z)
