@@ -67,10 +67,11 @@ class Columns:
         """Return results, or values for the adjoint, over a power of the targets' sizes."""
         return values if self.scales[0] is None else values / self.scales[0] ** power
 
-    def among(self, own: AnyArray, at: AnyArray) -> Columns:
-        """Return these columns of some targets, ``own`` of them, at other places ``at``."""
+    def among(self, chosen: AnyArray, targets: AnyArray) -> Columns:
+        """Return the ``chosen`` ones of these targets, which are columns ``targets`` elsewhere."""
         scale = self.scales[0]
-        return Columns(at, self.sources, (None if scale is None else scale[own], self.scales[1]))
+        scale = None if scale is None else scale[chosen]
+        return Columns(targets, self.sources, (scale, self.scales[1]))
 
     def points(self, trg: AnyArray, src: AnyArray, norms: AnyArray) -> tuple[Any, Any, Any]:
         """Return targets, sources and normals of these columns."""
@@ -94,13 +95,13 @@ class Group(NamedTuple):
 
     def columns(self, systems: Systems, xp: ArrayModule) -> Columns:
         """Return the columns of the systems."""
-        both = systems.targets, systems.sources
-        counts = [np.diff(offsets)[self.numbers] for offsets in both]
+        offsets = systems.targets, systems.sources
+        counts = [np.diff(ends)[self.numbers] for ends in offsets]
         columns = [
             xp.asarray(np.concatenate([np.arange(a[n], a[n + 1]) for n in self.numbers]))
-            for a in both
+            for a in offsets
         ]
-        if np.array_equal(*both):
+        if np.array_equal(offsets[0], offsets[1]):
             columns[1] = columns[0]
         if all(size == 1 for size in self.sizes):
             return Columns(columns[0], columns[1])
@@ -111,12 +112,12 @@ class Group(NamedTuple):
         self, columns: Columns, systems: Systems, labels: Labels | None
     ) -> tuple[Systems, Labels | None]:
         """Return the systems and labels of these columns."""
-        to, of = (
-            np.concatenate([[0], np.cumsum(np.diff(each)[self.numbers])]).astype(np.int32)
-            for each in (systems.targets, systems.sources)
+        targets, sources = (
+            np.concatenate([[0], np.cumsum(np.diff(offsets)[self.numbers])]).astype(np.int32)
+            for offsets in (systems.targets, systems.sources)
         )
-        own = Systems(to, of, systems.space, systems.executor)
-        return own, labels and labels.of_columns(columns, own)
+        chosen = Systems(targets, sources, systems.space, systems.executor)
+        return chosen, labels and labels.of_columns(columns, chosen)
 
 
 def grouped(options: EwaldOptions, boxes: tuple[Any, ...], similar: bool) -> list[Group]:
@@ -133,12 +134,12 @@ def grouped(options: EwaldOptions, boxes: tuple[Any, ...], similar: bool) -> lis
     """
     groups: dict[Any, Group] = {}
     for number, box in enumerate(boxes):
-        own = replace(options, box=box)
-        key: Any = own.box
-        edge: Any = own.edges[0]
+        of_system = replace(options, box=box)
+        key: Any = of_system.box
+        edge: Any = of_system.edges[0]
         if similar:
             key = tuple(round(length / edge, DIGITS) for length in np.ravel(key).tolist())
-        group = groups.setdefault(key, Group(own, [], []))
+        group = groups.setdefault(key, Group(of_system, [], []))
         first: Any = group.options.edges[0]
         group.numbers.append(number)
         group.sizes.append(edge / first if similar else 1.0)

@@ -69,8 +69,8 @@ class Systems:
         if copies not in self._beside:
             owner = np.tile(np.repeat(np.arange(self.count), np.diff(self.sources)), copies)
             order = np.argsort(owner, kind="stable").astype(np.int32)
-            made = Systems(self.targets, copies * self.sources, self.space, self.executor)
-            self._beside[copies] = made, order, self.space.array_module.asarray(order)
+            systems = Systems(self.targets, copies * self.sources, self.space, self.executor)
+            self._beside[copies] = systems, order, self.space.array_module.asarray(order)
         return self._beside[copies]
 
     def sums(self, rows: AnyArray) -> Any:
@@ -80,8 +80,7 @@ class Systems:
         real = real_name(rows.dtype)
         kernel = load("cell_list", "sum_systems", self.space, executor=self.executor, REAL=real)
         rows = xp.ascontiguousarray(rows)
-        numbers = {"offsets": self._offsets, "systems": self.count}
-        kernel(sums.size, rows=rows, sums=sums, **numbers)
+        kernel(sums.size, rows=rows, sums=sums, offsets=self._offsets, systems=self.count)
         return sums
 
     def of_targets(self, values: AnyArray) -> Any:
@@ -92,7 +91,7 @@ class Systems:
 def check_systems(
     systems: Any, arrays: dict[str, AnyArray], space: ExecutionSpace, options: EwaldOptions
 ) -> Systems | None:
-    """Return the systems of given offsets; refuse offsets that do not fit the points.
+    """Return the systems of these offsets; refuse offsets that do not fit the points.
 
     Parameters
     ----------
@@ -271,21 +270,21 @@ class Labels:
         self, targets: Numbers, sources: Numbers, systems: Systems | None = None, side: int = 1
     ) -> None:
         self.targets, self.sources, self.systems, self.side = targets, sources, systems, side
-        both: list[Any] = [targets, sources]
+        labels: list[Any] = [targets, sources]
         if systems is not None:
-            known = np.unique(np.concatenate(both))  # whose places are no large numbers
+            known = np.unique(np.concatenate(labels))  # whose places are no large numbers
             for n, offsets in enumerate((systems.targets, systems.sources)):
                 owner = np.repeat(np.arange(systems.count), np.diff(offsets))
-                place = np.searchsorted(known, both[n]) * systems.count + owner
-                both[n] = np.where(both[n] < 0, -1, place)
-        first, second = (each[each >= 0] for each in both)
-        common = np.intersect1d(first, second)
+                place = np.searchsorted(known, labels[n]) * systems.count + owner
+                labels[n] = np.where(labels[n] < 0, -1, place)
+        of_targets, of_sources = (numbers[numbers >= 0] for numbers in labels)
+        common = np.intersect1d(of_targets, of_sources)
         # The place of a label in common; others have numbers that never meet.
         self.count, self.numbers = common.size, []
-        for label, none in zip(both, (-1, -2), strict=True):
-            place = np.searchsorted(common, label)
+        for numbers, none in zip(labels, (-1, -2), strict=True):
+            place = np.searchsorted(common, numbers)
             shared = place < common.size
-            shared[shared] = common[place[shared]] == label[shared]
+            shared[shared] = common[place[shared]] == numbers[shared]
             self.numbers.append(np.where(shared, place, none).astype(np.int32))
         self._placed: dict[Any, tuple[Members, list[Any]]] = {}
 
@@ -300,7 +299,7 @@ class Labels:
     @property
     def sizes(self) -> tuple[int, int]:
         """Targets and sources of labels that both have."""
-        targets, sources = (int((each >= 0).sum()) for each in self.numbers)
+        targets, sources = (int((numbers >= 0).sum()) for numbers in self.numbers)
         return targets, sources
 
     def placed(self, space: ExecutionSpace) -> tuple[Members, list[Any]]:
@@ -310,15 +309,21 @@ class Labels:
         """
         if space not in self._placed:
             xp = space.array_module
-            targets, sources = (np.argsort(each, kind="stable") for each in self.numbers)
+            targets, sources = (np.argsort(numbers, kind="stable") for numbers in self.numbers)
             of_targets, of_sources = self.numbers
             targets, sources = targets[of_targets[targets] >= 0], sources[of_sources[sources] >= 0]
             labels = of_sources[sources]
-            ends = [
-                np.searchsorted(labels, of_targets[targets], side) for side in ("left", "right")
-            ]
-            each = (xp.asarray(array.astype(np.int32)) for array in (targets, sources, *ends))
-            self._placed[space] = Members(*each), [xp.asarray(array) for array in self.numbers]
+
+            def there(array: AnyArray) -> AnyArray:
+                return xp.asarray(array.astype(np.int32))
+
+            members = Members(
+                targets=there(targets),
+                sources=there(sources),
+                begins=there(np.searchsorted(labels, of_targets[targets], "left")),
+                ends=there(np.searchsorted(labels, of_targets[targets], "right")),
+            )
+            self._placed[space] = members, [xp.asarray(array) for array in self.numbers]
         return self._placed[space]
 
     def swapped(self, systems: Systems | None = None) -> Labels:
@@ -331,20 +336,22 @@ class Labels:
             return self
         return Labels(self.targets, self.sources, systems, self.side)
 
-    def beside(self, own: tuple[bool, ...], systems: Systems | None, order: Any) -> Labels | None:
-        """Return the labels of copies of all sources, in an order; only their ``own`` have any."""
-        if own == (True,) or not any(own):
-            return self if any(own) else None
+    def beside(
+        self, labelled: tuple[bool, ...], systems: Systems | None, order: AnyArray | None
+    ) -> Labels | None:
+        """Return the labels of copies of all sources, in an order; some copies have none."""
+        if labelled == (True,) or not any(labelled):
+            return self if any(labelled) else None
         none = np.full_like(self.sources, -1)
-        sources = np.concatenate([self.sources if each else none for each in own])
+        sources = np.concatenate([self.sources if has_labels else none for has_labels in labelled])
         return Labels(
             self.targets, sources if order is None else sources[order], systems, self.side
         )
 
     def of_columns(self, columns: AnyArray, systems: Systems | None) -> Labels:
         """Return the labels of targets and sources in `Columns`, with their systems."""
-        to, of = (to_host(columns.place(name)) for name in ("trg", "src"))
-        return Labels(self.targets[to], self.sources[of], systems, self.side)
+        targets, sources = (to_host(columns.place(name)) for name in ("trg", "src"))
+        return Labels(self.targets[targets], self.sources[sources], systems, self.side)
 
 
 # Labels as users give them, or what was made of them.
@@ -397,11 +404,11 @@ def check_labels(
             f"p2p_method is {method!r}, which cannot leave out pairs; with exclude leave it to "
             "'auto'"
         )
-    both = exclude if isinstance(exclude, tuple) and len(exclude) == 2 else (exclude, exclude)
-    found = []
-    for name, given, count in zip(("targets", "sources"), both, counts, strict=True):
+    pair = exclude if isinstance(exclude, tuple) and len(exclude) == 2 else (exclude, exclude)
+    checked = []
+    for name, numbers, count in zip(("targets", "sources"), pair, counts, strict=True):
         try:
-            labels = np.asarray(to_host(as_array("exclude", given)))
+            labels = np.asarray(to_host(as_array("exclude", numbers)))
         except (TypeError, ValueError):
             labels = np.array("")
         if labels.dtype.kind not in "iu" or labels.ndim != 1:
@@ -416,23 +423,25 @@ def check_labels(
                 f"{count} {name} given, negative for none (exclude=(of_targets, of_sources) gives "
                 "both)"
             )
-        found.append(labels.astype(np.int64))
-    made = Labels(found[0], found[1], systems)
-    if made.count > MOST and options.arithmetic(arrays["src"].dtype) == np.float32:
+        checked.append(labels.astype(np.int64))
+    excluded = Labels(checked[0], checked[1], systems)
+    if excluded.count > MOST and options.arithmetic(arrays["src"].dtype) == np.float32:
         raise ParkiValueError(
-            f"exclude has {made.count} labels, of which single precision tells {MOST} apart; pass "
-            "float64 arrays"
+            f"exclude has {excluded.count} labels, of which single precision tells {MOST} apart; "
+            "pass float64 arrays"
         )
-    warn_of_long(made, arrays, options)
-    return made
+    warn_of_long(excluded, arrays, options)
+    return excluded
 
 
 def warn_of_long(labels: Labels, arrays: dict[str, AnyArray], options: EwaldOptions) -> None:
     """Warn where the points of a label are on more than half of a period, if no image is chosen."""
     if options.exclude_image is not None:
         return
-    members = [np.flatnonzero(each >= 0) for each in labels.numbers]
-    number = np.concatenate([each[m] for each, m in zip(labels.numbers, members, strict=True)])
+    members = [np.flatnonzero(numbers >= 0) for numbers in labels.numbers]
+    number = np.concatenate(
+        [numbers[m] for numbers, m in zip(labels.numbers, members, strict=True)]
+    )
     order = np.argsort(number, kind="stable")
     number, inverse = number[order], np.linalg.inv(options.vectors)
     clouds = [to_host(arrays[name])[:, m] for name, m in zip(("trg", "src"), members, strict=True)]
@@ -444,9 +453,9 @@ def warn_of_long(labels: Labels, arrays: dict[str, AnyArray], options: EwaldOpti
         starts = np.flatnonzero(np.diff(number, prepend=-1))
         reach = np.maximum.reduceat(places, starts) - np.minimum.reduceat(places, starts)
         far = reach[number] > 1 / 2  # or wrapped
-        of, places = number[far], places[far] % 1
-        places = places[np.lexsort((places, of))]
-        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        label, places = number[far], places[far] % 1
+        places = places[np.lexsort((places, label))]
+        starts = np.flatnonzero(np.diff(label, prepend=-1))
         if not starts.size:
             continue
         gaps = np.diff(places, append=0)

@@ -63,8 +63,9 @@ def regularised(plain: Interaction, blob: Blob, names: set[str]) -> Interaction:
     """
 
     def name(kernel: str) -> str:
-        kind = {} if blob.kind == BLOBS[0] else {"blob": blob.kind}
-        return named(kernel, epsilon=blob.epsilon, **kind)
+        if blob.kind == BLOBS[0]:  # the default, which names leave out
+            return named(kernel, epsilon=blob.epsilon)
+        return named(kernel, epsilon=blob.epsilon, blob=blob.kind)
 
     polynomials, others = plain.pair.operations
     adjoints = {

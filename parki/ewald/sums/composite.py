@@ -98,7 +98,7 @@ class Composite:
     @property
     def labelled(self) -> tuple[str, ...]:
         """The sums of sources where they are: pairs of equal labels are left out of these."""
-        return tuple(each.kernel for each in self.addends if each.sources is None)
+        return tuple(addend.kernel for addend in self.addends if addend.sources is None)
 
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:
@@ -172,11 +172,11 @@ class SharedAddend(NamedTuple):
         if systems is not None and len(maps) > 1:
             systems, order, cloud["order"] = systems.beside(len(maps))
         if labels is not None:
-            labels = labels.beside(tuple(each is None for each in maps), systems, order)
+            labels = labels.beside(tuple(function is None for function in maps), systems, order)
         return systems, labels, cloud
 
     def points(self, cloud: Arrays, kind: Any) -> tuple[AnyArray, AnyArray]:
-        """Return the sources of the sum with this record, and their normals or marks, if any."""
+        """Return the sources of the sum with this record, and their normals or radii, if any."""
         first, norms = self.addends[0], cloud["norms"]
         src = ordered(mapped(first.sources, cloud["points"], cloud), cloud)
         if kind.pair.point_radii is not None:  # of targets and sources
@@ -257,10 +257,10 @@ def together(addends: Iterable[Addend], own: str = "") -> list[SharedAddend]:
     A sum has tensor targets of one kind; addends that need none share a sum of their density.
     """
     sums: dict[Any, dict[Any, dict[Any, list[Addend]]]] = {}
-    for each in addends:
-        key = each.kernel or own, each.sources, each.normals
-        by_density = sums.setdefault(key, {}).setdefault(each.tensors, {})
-        by_density.setdefault(each.density, []).append(each)
+    for addend in addends:
+        key = addend.kernel or own, addend.sources, addend.normals
+        by_density = sums.setdefault(key, {}).setdefault(addend.tensors, {})
+        by_density.setdefault(addend.density, []).append(addend)
     for by_tensors in sums.values():
         plain = by_tensors.get(None, {})
         for lists in by_tensors.values():
@@ -276,14 +276,14 @@ def together(addends: Iterable[Addend], own: str = "") -> list[SharedAddend]:
 
 def wanted(addends: Iterable[Addend]) -> tuple[str, ...]:
     """Return all that addends need, each once."""
-    return tuple(dict.fromkeys(name for each in addends for name in each.want))
+    return tuple(dict.fromkeys(name for addend in addends for name in addend.want))
 
 
 def by_density(names: tuple[str, ...], results: tuple[AnyArray, ...]) -> list[Arrays]:
     """Return the results (k, ..., N) of a sum for each density, by name, as (rows, N)."""
     shapes = [(math.prod(array.shape[1:-1]), array.shape[-1]) for array in results]
-    each = list(zip(names, results, shapes, strict=True))
+    rows = list(zip(names, results, shapes, strict=True))
     return [
-        {name: array[n].reshape(shape) for name, array, shape in each}
+        {name: array[n].reshape(shape) for name, array, shape in rows}
         for n in range(len(results[0]))
     ]

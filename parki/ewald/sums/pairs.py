@@ -64,9 +64,9 @@ class PairFunction(NamedTuple):
     blob : Blob or None
         What a source is, if it is not a point.
     point_radii : int or None
-        Power of the length of *marks*, where pairs take a number of each point; None without marks.
+        Power of the length, where pairs take a radius of each point; None without these.
     largest : float
-        The largest mark.
+        The largest of them.
     least : float
         Least cut-off.
     slopes : tuple of Table

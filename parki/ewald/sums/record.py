@@ -303,7 +303,7 @@ class Interaction:
 
     @cached_property
     def near_rows(self) -> int:
-        """Rows of a density in the near field, where marks follow it."""
+        """Rows of a density in the near field, where radii of points follow it."""
         return self.rows + (self.pair.point_radii is not None)
 
     @cached_property

@@ -42,7 +42,7 @@ class Symbol(NamedTuple):
         An inverse length.
     laplacians : tuple of 2 bools
         Whether targets take the Laplacian of the field, too, and sources make one of their fields:
-        spheres of any radii do, whose marks are the radii a. Theirs is the symbol times
+        spheres of any radii a do. Theirs is the symbol times
         ``1 - (k a)^2 / 6``. A second grid has the Laplacian, or what it is taken of.
     up : int or None
         The axis that the tensor structure distinguishes, in the solver's order.
