@@ -35,7 +35,8 @@ def memory_left() -> float:
     """Return the bytes that may still be allocated; infinity without a limit."""
     left = math.inf
     for version, group in _groups("memory"):
-        left = min(left, _read(_left, group, *MEMORY[version]))
+        limit, usage = MEMORY[version]
+        left = min(left, _read(functools.partial(_left, group, limit, usage)))
     return left
 
 
@@ -44,7 +45,8 @@ def processors() -> float:
     """Return the number of processors that may be used; infinity without a limit. Read once."""
     quota = math.inf
     for version, group in _groups("cpu"):
-        quota = min(quota, _read(_quota if version == 2 else _first_quota, group))
+        of_group = _quota if version == 2 else _first_quota
+        quota = min(quota, _read(functools.partial(of_group, group)))
     return quota
 
 
@@ -69,10 +71,10 @@ def _groups(controller: str) -> Iterator[tuple[int, Path]]:
                 break
 
 
-def _read(what: Callable[..., float], group: Path, *files: str) -> float:
+def _read(limit: Callable[[], float]) -> float:
     """Return a group's limit; infinity if its files are missing or hold no numbers."""
     try:
-        return what(group, *files)
+        return limit()
     except (OSError, ValueError, ZeroDivisionError):
         return math.inf
 

@@ -443,7 +443,8 @@ def test_nodes_of_the_user_with_a_finer_rule():
     ready = ellipsoid(8, 3)
     finer = ready.shapes[0].finer
     project = ready.shapes[0].project
-    more = {"finer": (finer.nodes, finer.normals, finer.areas, finer.matrix), "project": project}
+    matrix = finer.interpolation.matrix
+    more = {"finer": (finer.nodes, finer.normals, finer.areas, matrix), "project": project}
     given = parki.Surface(ready.nodes, ready.normals, ready.areas, spacing=ready.spacing, **more)
     assert abs(given.shapes[0].finer.times - 3) < 0.3
     x, n = surface_points(ready, 0.3)

@@ -41,7 +41,8 @@ class SlabFar:
         self.halo = Halo(transport, slabs)
         self.planes = slabs.planes[rank + 1] - slabs.planes[rank]
         self.grids = task.sum.symbol.grids
-        self.stored = transport.xp.zeros(*slab_grids(task, slab.stored)["field"])
+        shape, dtype = slab_grids(task, slab.stored)["field"]
+        self.stored = transport.xp.zeros(shape, dtype)
         self.field = self.stored[..., : mesh.padding.grid[2]]
         self.p2g: P2G
         self.g2p: G2P

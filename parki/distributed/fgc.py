@@ -77,7 +77,9 @@ class _Periodic:
         first, last = lines[team.rank : team.rank + 2]
         self.convolution = _convolution(setup, first, last)
         declared = slab_buffers(setup.task, padding, slabs, team.rank)
-        self.planes, self.modes = (transport.xp.empty(*each) for each in declared.values())
+        self.planes, self.modes = (
+            transport.xp.empty(shape, dtype) for shape, dtype in declared.values()
+        )
         kind, grid = transforms_of(setup.task.space), padding.grid
         self.transforms = kind(grid, grid[0], True, self.convolution.sets)
         # Each swaps one component: (planes, sets, y, modes).
@@ -131,7 +133,9 @@ class _Free:
         first, last = modes[team.rank : team.rank + 2]
         self.convolution = _convolution(setup, first, last)
         declared = slab_buffers(setup.task, padding, slabs, team.rank)
-        self.lines, self.waves, self.modes = (transport.xp.empty(*a) for a in declared.values())
+        self.lines, self.waves, self.modes = (
+            transport.xp.empty(shape, dtype) for shape, dtype in declared.values()
+        )
         x, part, z = padding.grid[0], lines[team.rank + 1] - lines[team.rank], padding.grid[2]
         kind, length = transforms_of(setup.task.space), padding.local[0]
         self.transforms = kind((x, part, z), length, False)

@@ -205,7 +205,8 @@ class Slab(Pipeline):
         chosen = self.team.broadcast(chosen)
         if before is not None and chosen is None:
             return before
-        return Setup.of(task, solver_box, *chosen)
+        problem, parameters = chosen
+        return Setup.of(task, solver_box, problem, parameters)
 
     def _sample(
         self, task: Task, points: SurveyedCloud, trg: AnyArray, src: AnyArray

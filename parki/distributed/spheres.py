@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from parki.core import EwaldOptions
 from parki.distributed.slab import Slab
 from parki.distributed.team import Team
 from parki.errors import ParkiValueError
 from parki.suspensions import noise, spheres
-from parki.typing import Seed
+from parki.typing import AnyArray, Array, OptionKeywords, Seed, Unpack
 
 
 class Spheres(spheres.Spheres):
@@ -25,9 +26,18 @@ class Spheres(spheres.Spheres):
         As for `parki.distributed.Plan`.
     """
 
-    def __init__(self, *given: Any, comm: Any = None, **keywords: Any) -> None:
+    def __init__(
+        self,
+        points: Array,
+        radii: AnyArray,
+        options: EwaldOptions | None = None,
+        *,
+        viscosity: float = 1.0,
+        comm: Any = None,
+        **keywords: Unpack[OptionKeywords],
+    ) -> None:
         self._ranks = Team(comm, Slab)
-        super().__init__(*given, **keywords)
+        super().__init__(points, radii, options, viscosity=viscosity, **keywords)
 
     def _white(self, rng: Seed) -> noise.White:
         """Return a maker of normal numbers; refuse one generator on several ranks."""

@@ -7,7 +7,7 @@ shapes       shapes in their own frames: ellipsoids, tori, nodes of the user
 near         corrections of pairs as blocks, exact for constants
 plain        the sums over nodes that corrections are added to; what to expect in gaps
 dense        corrections of small bodies by all of their finer nodes, and matrices of events
-own          a body's own matrix, some by polar coordinates
+self_matrix  a body's own matrix, some by polar coordinates
 corrections  near pairs of targets with other bodies and images
 bodies       `Bodies`: shapes at their places
 placed       `PlacedLayer`: what follows from places of bodies, and corrections there

@@ -76,7 +76,7 @@ def warnings(
 ) -> Iterator[tuple[str, str]]:
     """Yield kinds and texts of warnings, from the events of the nodes."""
     count = surface.kinds.size
-    home, body = (to_host(each) for each in (surface.body[events.target], events.body))
+    home, body = (to_host(bodies) for bodies in (surface.body[events.target], events.body))
     b, pairs = to_host(events.distance), home * count + body
     crossing = _crossing(to_host(events.target), body, b, pairs, count)
     if crossing.size:
@@ -142,7 +142,7 @@ def _deep(surface: Bodies, pairs: np.ndarray, options: EwaldOptions) -> np.ndarr
     """Return pairs of a body and the one that it is inside of, of those without near nodes."""
     count, first = surface.kinds.size, surface.xp.asarray(surface.systems[:-1])
     home, body, r = surface.around(surface.nodes[:, first], options, 0.0)
-    own = home * count + body
-    far = np.flatnonzero((home != body) & ~np.isin(own, pairs))
-    found: np.ndarray = own[far][surface.inside(body[far], r[:, far])]
-    return found
+    pair = home * count + body
+    far = np.flatnonzero((home != body) & ~np.isin(pair, pairs))
+    deep: np.ndarray = pair[far][surface.inside(body[far], r[:, far])]
+    return deep

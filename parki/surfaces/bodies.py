@@ -57,13 +57,13 @@ class Bodies:
         rotations : array, shape (4, B), or ``scipy.spatial.transform.Rotation``, optional
             From the bodies' own frames. Default: as before.
         """
-        places = numbers("centres", as_points("centres", centres))
-        if places.shape != self.centres.shape:
+        positions = numbers("centres", as_points("centres", centres))
+        if positions.shape != self.centres.shape:
             raise ParkiValueError(
-                f"centres has shape {places.shape}; expected {self.centres.shape}, as before"
+                f"centres has shape {positions.shape}; expected {self.centres.shape}, as before"
             )
         frames = self.frames if rotations is None else matrices(rotations, self.kinds.size)
-        moved: Any = self.ready_made(self.shapes, self.kinds, places, frames, self.nodes)
+        moved: Any = self.ready_made(self.shapes, self.kinds, positions, frames, self.nodes)
         moved._copies = self._copies
         return moved
 
@@ -88,9 +88,10 @@ class Bodies:
         """
         last = self.xp.zeros_like(density)
         for shape, index, _ in self.groups:
-            if shape.finer is not None and shape.finer.lower is not None:
-                own = density[..., index]
-                last[..., index] = own - own @ self.on_device(shape, "finer.lower").T
+            if shape.finer is not None and shape.finer.interpolation.lower is not None:
+                lower = self.on_device(shape, "finer.interpolation.lower")
+                values = density[..., index]
+                last[..., index] = values - values @ lower.T
         return last
 
     def on_device(self, shape: Shape, name: str) -> Any:
@@ -113,7 +114,7 @@ class Bodies:
     def groups(self) -> list[tuple[Shape, Any, np.ndarray]]:
         """Each shape, the nodes of its bodies (B, n), and the numbers of these bodies."""
         bodies = [np.flatnonzero(self.kinds == kind) for kind in range(len(self.shapes))]
-        indices = [self._nodes_of(each) for each in bodies]
+        indices = [self._nodes_of(group) for group in bodies]
         return list(zip(self.shapes, indices, bodies, strict=True))
 
     @cached_property
@@ -121,7 +122,7 @@ class Bodies:
         """The nodes (B, n) of bodies with as many nodes, and the numbers of these bodies."""
         sizes = np.diff(self.systems)
         bodies = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
-        return [(self._nodes_of(each), self.xp.asarray(each)) for each in bodies]
+        return [(self._nodes_of(group), self.xp.asarray(group)) for group in bodies]
 
     def _nodes_of(self, bodies: np.ndarray) -> Any:
         first = self.systems[bodies][:, None]
@@ -144,8 +145,8 @@ class Bodies:
     @cached_property
     def arms(self) -> Any:
         """The nodes as seen from their bodies' centres, shape (3, N)."""
-        places = self.xp.asarray(self.centres)[:, self.body]
-        return self.nodes - places.astype(self.nodes.dtype)
+        centres = self.xp.asarray(self.centres)[:, self.body]
+        return self.nodes - centres.astype(self.nodes.dtype)
 
     @cached_property
     def mobility(self) -> Any:
@@ -207,10 +208,10 @@ class Bodies:
 
     def inside(self, body: np.ndarray, r: np.ndarray) -> np.ndarray:
         """Return whether points at r (3, n) from bodies' centres, far from nodes, are inside."""
-        found = np.zeros(body.size, bool)
+        inside = np.zeros(body.size, bool)
         for shape, mine, local in self._local(body, r):
-            found[mine] = shape.solid_angles(local) > 2 * np.pi
-        return found
+            inside[mine] = shape.solid_angles(local) > 2 * np.pi
+        return inside
 
     def _local(self, body: np.ndarray, r: np.ndarray) -> Iterator[tuple[Shape, Any, Any]]:
         """Yield each shape, the points that are at its bodies, and these in the bodies' frames."""
@@ -249,17 +250,17 @@ class Bodies:
             mine = np.flatnonzero(self.kinds[bodies] == kind)
             if not mine.size:
                 continue
-            own = bodies[mine]
+            body = bodies[mine]
             margin[mine] += shape.rounding * np.finfo(float).eps * shape.radius
-            arms = points[:, mine] - self.centres[:, own]
-            local = np.einsum("nji,jn->in", self.frames[own], arms)
+            arms = points[:, mine] - self.centres[:, body]
+            local = np.einsum("nji,jn->in", self.frames[body], arms)
             n, b[mine], h[mine] = shape.near(local)
             distance, there = shape.at(local, margin[mine])
             there[0, distance >= TOUCHING * h[mine]] = -1
             at = there[1] >= 0
             n[:, at], b[mine[at]] = shape.normals[:, there[1, at]], 0.0
-            normals[:, mine] = np.einsum("nij,jn->in", self.frames[own], n)
-            node[:, mine] = np.where(there < 0, -1, starts[:, own] + there)
+            normals[:, mine] = np.einsum("nij,jn->in", self.frames[body], n)
+            node[:, mine] = np.where(there < 0, -1, starts[:, body] + there)
         b[np.abs(b) <= margin] = 0.0
         return normals, b, h, node
 
@@ -315,10 +316,10 @@ def numbers(name: str, values: AnyArray) -> Any:
     ------
     ParkiTypeError, ParkiValueError
     """
-    found = np.asarray(to_host(as_array(name, values)), np.float64)
-    if not np.isfinite(found).all():
+    array = np.asarray(to_host(as_array(name, values)), np.float64)
+    if not np.isfinite(array).all():
         raise ParkiValueError(f"{name} contains NaN or infinity")
-    return found
+    return array
 
 
 def matrices(rotations: AnyArray, count: int) -> Any:

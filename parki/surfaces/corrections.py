@@ -8,7 +8,7 @@ into the matrix, which then has fewer numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def events_near(
     directions = e.astype(np.float64)
     if home is not None and key in surface.close:
         events, points = surface.close[key]
-        return replace(events, directions=directions[:, events.target]), points
+        return events._replace(directions=directions[:, events.target]), points
     vectors = options.vectors * np.array(options.periodic)[:, None]
     inverse = np.linalg.inv(options.vectors).T * np.array(options.periodic)[:, None]
     target, body, r = surface.copies(targets, options, setting.farthest + AROUND)
@@ -65,20 +65,20 @@ def events_near(
         target, body, x, image = (each[..., others] for each in (target, body, x, image))
     points = x - vectors.T @ image
     sizes = np.abs(x).max(axis=0, initial=0.0) + np.abs(vectors).sum(axis=0).max()
-    n0, b, h, (left, node, finer) = surface.nearest(points, body, sizes)
+    n0, b, h, (excluded, node, finer) = surface.nearest(points, body, sizes)
     if home is None:
         at = node >= 0
         points[:, at] = to_host(surface.nodes)[:, node[at]]
-        left = _nearest_only(target, left, points, to_host(surface.nodes))
+        excluded = _nearest_only(target, excluded, points, to_host(surface.nodes))
     else:  # the sums leave out the nodes' pairs with themselves alone
-        left[:] = node[:] = -1
+        excluded[:] = node[:] = -1
     fine, kinds = surface.has_finer, surface.kinds[body]
     times = np.array([s.finer.times if fine and s.finer else 1.0 for s in surface.shapes])[kinds]
     thin = np.array([s.thin for s in surface.shapes])[kinds]
-    kept = np.flatnonzero(np.abs(b) <= setting.farthest * h)
-    host = target, node, finer, left, n0, b, h, times, thin, body, points
-    target, node, finer, left, n0, b, h, times, thin, body, points = (
-        xp.asarray(each[..., kept]) for each in host
+    close = np.flatnonzero(np.abs(b) <= setting.farthest * h)
+    host = target, node, finer, excluded, n0, b, h, times, thin, body, points
+    target, node, finer, excluded, n0, b, h, times, thin, body, points = (
+        xp.asarray(each[..., close]) for each in host
     )
     events = Events(
         target=target,
@@ -91,31 +91,33 @@ def events_near(
         thin=thin,
         body=body,
         finer=finer,
-        left=left,
+        excluded=excluded,
     )
     if home is not None:
         surface.close[key] = events, points
     return events, points
 
 
-def _nearest_only(target: Any, left: AnyArray, points: np.ndarray, nodes: AnyArray) -> np.ndarray:
+def _nearest_only(
+    target: Any, excluded: AnyArray, points: np.ndarray, nodes: AnyArray
+) -> np.ndarray:
     """Return nodes that sums leave out: for each target the nearest node of its events."""
-    apart = np.linalg.norm(points - nodes[:, left], axis=0)
-    order = np.lexsort((apart, left < 0, target))
+    apart = np.linalg.norm(points - nodes[:, excluded], axis=0)
+    order = np.lexsort((apart, excluded < 0, target))
     first = order[np.flatnonzero(np.diff(target[order], prepend=-1))]
-    nearest = np.full(left.shape, -1)
-    nearest[first] = left[first]
+    nearest = np.full(excluded.shape, -1)
+    nearest[first] = excluded[first]
     return nearest
 
 
 def left_out(events: Events, count: int) -> np.ndarray | None:
     """Return the node whose pair with each target the sum leaves out, or -1; None for no pair."""
-    left = to_host(events.left)
-    there = np.flatnonzero(left >= 0)
+    excluded = to_host(events.excluded)
+    there = np.flatnonzero(excluded >= 0)
     if not there.size:
         return None
     nodes = np.full(count, -1)
-    nodes[to_host(events.target)[there]] = left[there]
+    nodes[to_host(events.target)[there]] = excluded[there]
     return nodes
 
 
@@ -132,7 +134,7 @@ def pairs_of(
 
     ``starts`` are the first nodes of bodies, and one more; ``check`` refuses a number of pairs.
     """
-    xp, (places, normals, areas) = surface.xp, (each.astype(np.float64) for each in nodes)
+    xp, (positions, normals, areas) = surface.xp, (array.astype(np.float64) for array in nodes)
     fine = starts is not surface.systems
     parts: list[Any] = []
     begins, sizes = xp.asarray(starts), np.diff(starts)
@@ -147,12 +149,12 @@ def pairs_of(
         for first in range(0, mine.size, step):
             some = xp.asarray(mine[first : first + step])
             index = begins[events.body[some]][:, None] + xp.arange(int(size))
-            r = points[:, some, None] - places[:, index]
+            r = points[:, some, None] - positions[:, index]
             squared = (r**2).sum(axis=0)
             if fine:
                 out = squared < least[some, None] ** 2
             else:
-                out = (index == events.left[some, None]) | (squared == 0)
+                out = (index == events.excluded[some, None]) | (squared == 0)
             event, node = xp.nonzero(squared < radius[some, None] ** 2)
             count += event.size
             check(count)
@@ -161,7 +163,7 @@ def pairs_of(
     event, node, r, out = (
         xp.concatenate(pieces, axis=-1) for pieces in zip(nothing, *parts, strict=True)
     )
-    return Nodes(normals, areas, event=event, index=node, r=r, left=out)
+    return Nodes(normals, areas, event=event, index=node, r=r, excluded=out)
 
 
 @dataclass(frozen=True)
@@ -248,8 +250,8 @@ def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: An
     systems = [*starts.tolist(), order.size], np.concatenate([[0], np.cumsum(sizes)]).tolist()
     arrays = surface.nodes[:, at], surface.normals[:, at], surface.areas[at]
     there, back = xp.asarray(order), xp.asarray(np.argsort(order))
-    places = xp.ascontiguousarray(points[:, there])
-    whole = (places, *(xp.ascontiguousarray(a.astype(np.float64)) for a in arrays))
-    left = to_host(events.left)[order]
-    labels = (left, to_host(at)) if (left >= 0).any() else None
+    positions = xp.ascontiguousarray(points[:, there])
+    whole = (positions, *(xp.ascontiguousarray(a.astype(np.float64)) for a in arrays))
+    excluded = to_host(events.excluded)[order]
+    labels = (excluded, to_host(at)) if (excluded >= 0).any() else None
     return constants(xp, key, whole, events.directions[:, there], systems, labels)[..., back]

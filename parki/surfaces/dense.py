@@ -11,7 +11,7 @@ waits for launches, has sparse matrices of all bodies: one launch reads each num
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -40,9 +40,11 @@ def plain_matrix(
     The nodes may be others for each point: places and normals (3, points, nodes). Pairs at r = 0
     are left out, and those closer than ``least``, shape (points, 1), or (points, nodes).
     """
-    places, normals = (each if each.ndim == 3 else each[:, None] for each in nodes[:2])
+    positions, normals = (
+        vectors if vectors.ndim == 3 else vectors[:, None] for vectors in nodes[:2]
+    )
     areas = nodes[2]
-    r = points[:, :, None] - places
+    r = points[:, :, None] - positions
     squared = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
     if least is not None:
         squared[squared < least**2] = 0.0
@@ -71,7 +73,7 @@ def rules_of(xp: ArrayModule, shape: Shape, in_memory: Callable[[str], Any]) -> 
     rules, most = [], cast(Finer, shape.finer)
     for name, finer in (("finer.", most), ("finer.fewer.", most.fewer)):
         if finer is not None:
-            parts = "nodes", "normals", "areas", "matrix"
+            parts = "nodes", "normals", "areas", "interpolation.matrix"
             nodes, normals, areas, matrix = (in_memory(name + part) for part in parts)
             rules.append(Rule(nodes, normals, areas, finer.times, finer.folding(xp, matrix)))
     return rules[::-1]
@@ -96,18 +98,18 @@ def finer_matrix(
     rules : list of Rule
         Finer nodes, the finest ones last. An event takes the first ones whose sum is good enough.
     """
-    parts, places = [], []
-    apart, left = abs(events.distance) / events.spacing, xp.arange(events.distance.size)
+    parts, order = [], []
+    apart, rest = abs(events.distance) / events.spacing, xp.arange(events.distance.size)
     for rule in rules:
         enough = setting.farthest / rule.times if rule is not rules[-1] else -1.0
-        mine, left = left[apart[left] > enough], left[apart[left] <= enough]
+        mine, rest = rest[apart[rest] > enough], rest[apart[rest] <= enough]
         step = max(1, AT_ONCE[xp is not np] // rule.areas.size)
         for first in range(0, mine.size, step):
             some = mine[first : first + step]
             block = _with_finer(xp, layer, events.some(some), points[:, some], rule, setting)
             parts.append(rule.fold(block))
-            places.append(some)
-    return xp.concatenate(parts, axis=2)[:, :, xp.argsort(xp.concatenate(places))]
+            order.append(some)
+    return xp.concatenate(parts, axis=2)[:, :, xp.argsort(xp.concatenate(order))]
 
 
 def _with_finer(
@@ -127,13 +129,13 @@ def _with_finer(
     least = (TOUCHING * events.spacing / events.times)[:, None]
     whole = plain_matrix(xp, layer, points, events.directions, finer, least)
     close = events.some(near)
-    close = replace(close, node=close.finer)
+    close = close._replace(node=close.finer)
     pairs = _pairs(xp, close, points[:, near], finer, setting)
     sums = whole[:, :, near].sum(axis=-1)
     (level,) = blocks(xp, layer, close, pairs, None, setting, lambda: sums)
-    size, place = near.size * count, level.event * count + level.index
+    size, entry = near.size * count, level.event * count + level.index
     for row, column in np.ndindex(layer.rows, layer.columns):
-        added = bincount(xp, place, size, level.values[row, column]).reshape(near.size, -1)
+        added = bincount(xp, entry, size, level.values[row, column]).reshape(near.size, -1)
         whole[row, column, near] += added
     return whole
 
@@ -142,13 +144,13 @@ def _pairs(
     xp: ArrayModule, events: Events, points: AnyArray, nodes: Places, setting: Regularisation
 ) -> Nodes:
     """Return the pairs of events and nodes within reach of the regularisation."""
-    places, normals, areas = nodes
-    squared = ((points[:, :, None] - places[:, None]) ** 2).sum(axis=0)
+    positions, normals, areas = nodes
+    squared = ((points[:, :, None] - positions[:, None]) ** 2).sum(axis=0)
     reach = setting.reach * setting.width * events.spacing / events.times
     event, index = xp.nonzero(squared < reach[:, None] ** 2)
-    left = squared[event, index] < (TOUCHING * events.spacing / events.times)[event] ** 2
-    r = points[:, event] - places[:, index]
-    return Nodes(normals, areas, event, index, r, left)
+    excluded = squared[event, index] < (TOUCHING * events.spacing / events.times)[event] ** 2
+    r = points[:, event] - positions[:, index]
+    return Nodes(normals, areas, event, index, r, excluded)
 
 
 def matrix_near(
@@ -168,7 +170,7 @@ def matrix_near(
     index = first[body][:, None] + xp.arange(shape.areas.size)
     arrays = surface.nodes, surface.normals, surface.areas
     nodes: Any = tuple(each[..., index].astype(np.float64) for each in arrays)
-    out = xp.where(index == events.left[:, None], xp.inf, 0.0)
+    out = xp.where(index == events.excluded[:, None], xp.inf, 0.0)
     plain = plain_matrix(xp, layer, points, events.directions, nodes, out)
 
     frame = frames[body]
@@ -177,7 +179,7 @@ def matrix_near(
         for each in (points - centres[:, body], events.n0, events.directions)
     )
     finer = xp.where(events.finer < 0, -1, events.finer - start[body])
-    seen = replace(events, n0=n0, directions=e, finer=finer)
+    seen = events._replace(n0=n0, directions=e, finer=finer)
     rules = rules_of(xp, shape, lambda name: surface.on_device(shape, name))
     block = finer_matrix(xp, layer, seen, arms, rules, setting).transpose(2, 0, 1, 3)
     if layer.rows == 3:
@@ -235,8 +237,8 @@ def by_bodies(near: NearBodies, count: int) -> list[Any]:
         data = np.empty((mine.size, layer.rows, layer.columns, n), surface.nodes.dtype)
         _fill(near, mine, data)
         bodies, starts = np.unique(events.body[mine], return_index=True)
-        places = surface.systems[bodies], np.append(starts, mine.size), events.target[mine]
-        matrices.append(ByBodies(data, places, (count, surface.areas.size)))
+        indices = surface.systems[bodies], np.append(starts, mine.size), events.target[mine]
+        matrices.append(ByBodies(data, indices, (count, surface.areas.size)))
     return matrices
 
 
@@ -247,22 +249,22 @@ class ByBodies:
     ----------
     data : ndarray, shape (E, rows, columns, n)
         Sorted by bodies.
-    places : tuple of ndarrays, shape (B,), (B + 1,) and (E,)
+    indices : tuple of ndarrays, shape (B,), (B + 1,) and (E,)
         First nodes of the bodies, their first events, and targets of the events.
     counts : tuple of 2 ints
         Targets and nodes.
     """
 
     def __init__(
-        self, data: AnyArray, places: tuple[Any, Any, Any], counts: tuple[int, int]
+        self, data: AnyArray, indices: tuple[Any, Any, Any], counts: tuple[int, int]
     ) -> None:
-        self._data, self._places, self._counts = data, places, counts
-        self._sums = sums_by(np, places[2], counts[0]).astype(data.dtype)
+        self._data, self._indices, self._counts = data, indices, counts
+        self._sums = sums_by(np, indices[2], counts[0]).astype(data.dtype)
         self.nnz = data.size
 
     def _each(self, work: Any) -> None:
         """Call ``work(nodes, events, matrix)`` for each body, with slices and its matrix."""
-        first, starts, _ = self._places
+        first, starts, _ = self._indices
         _, _, columns, n = self._data.shape
 
         def one(body: int) -> None:
@@ -294,7 +296,7 @@ class ByBodies:
     def transposed(self, values: AnyArray) -> Any:
         """Return densities (columns N, ...) of values (rows Nt, ...)."""
         _, rows, columns, n = self._data.shape
-        many, (_, _, target) = values.shape[1:], self._places
+        many, (_, _, target) = values.shape[1:], self._indices
         v = np.moveaxis(values.reshape((rows, -1, *many)), 1, 0)[target]
         densities = np.zeros((columns, self._counts[1], *many), np.result_type(self._data, v))
 
@@ -329,16 +331,16 @@ def _fill(near: NearBodies, some: Any, data: AnyArray) -> None:
     kinds, shapes = surface.kinds[to_host(near.events.body)[some]], surface.shapes
     most = {kind: max(1, AT_ONCE[xp is not np] // shapes[kind].areas.size) for kind in set(kinds)}
     tasks = [
-        (kind, places[first : first + step])
+        (kind, entries[first : first + step])
         for kind, step in most.items()
-        for places in [np.flatnonzero(kinds == kind)]
-        for first in range(0, places.size, step)
+        for entries in [np.flatnonzero(kinds == kind)]
+        for first in range(0, entries.size, step)
     ]
 
     def fill(task: tuple[int, Any]) -> None:
-        kind, places = task
-        index = xp.asarray(some[places])
-        data[xp.asarray(places)] = matrix_near(
+        kind, entries = task
+        index = xp.asarray(some[entries])
+        data[xp.asarray(entries)] = matrix_near(
             surface, near.layer, kind, near.events.some(index), near.points[:, index], near.setting
         )
 

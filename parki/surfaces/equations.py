@@ -23,7 +23,7 @@ from parki.surfaces.apart import AT_NODES, LayerUse
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.layer import SurfaceLayer, alone, flat_hint
 from parki.surfaces.near import Regularisation
-from parki.surfaces.own import own_parts, own_products
+from parki.surfaces.self_matrix import self_parts, self_products
 from parki.surfaces.shapes import Shape
 from parki.typing import AnyArray, Array, ArrayModule, ArrayT, OptionKeywords, Unpack
 
@@ -34,13 +34,13 @@ from parki.typing import AnyArray, Array, ArrayModule, ArrayT, OptionKeywords, U
 def resultants(surface: Bodies, forces: AnyArray) -> tuple[Any, Any]:
     """Return forces and torques (..., 3, B) of forces per area."""
     turning = _cross(surface.xp, surface.arms, forces)
-    both = surface.integrals(surface.xp.concatenate([forces, turning], axis=-2))
-    return both[..., :3, :], both[..., 3:, :]
+    moments = surface.integrals(surface.xp.concatenate([forces, turning], axis=-2))
+    return moments[..., :3, :], moments[..., 3:, :]
 
 
 def rigid(surface: Bodies, velocity: AnyArray, spin: AnyArray) -> Any:
     """Return velocities of the nodes of bodies that move and turn, (..., 3, B) each."""
-    at, turning = (_at_nodes(surface, each) for each in (velocity, spin))
+    at, turning = (_at_nodes(surface, vectors) for vectors in (velocity, spin))
     return at - _cross(surface.xp, surface.arms, turning)
 
 
@@ -74,7 +74,7 @@ def _at_nodes(surface: Bodies, values: AnyArray) -> Any:
 
 def _cross(xp: ArrayModule, a: AnyArray, b: AnyArray) -> Any:
     """Return the product of vectors along the last axis but one."""
-    (x, y, z), (u, v, w) = (xp.moveaxis(each, -2, 0) for each in (a, b))
+    (x, y, z), (u, v, w) = (xp.moveaxis(vectors, -2, 0) for vectors in (a, b))
     return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-2)
 
 
@@ -205,13 +205,13 @@ class Equation(Uncopied):
             If it is singular, as the first kind's may be where bodies have no finer nodes.
         """
         surface, dtype = self.surface, self.surface.nodes.dtype
-        own = own_parts(surface, lambda shape: self._inverse(shape).astype(dtype), dtype)
+        matrices = self_parts(surface, lambda shape: self._inverse(shape).astype(dtype), dtype)
 
         def apply(density: AnyArray, transposed: bool = False) -> Any:
             q = self._checked("density", density)
             result = surface.xp.empty_like(q)
             several = q.reshape(-1, 3, q.shape[-1])
-            for index, values in own_products(own, several, 3, transposed):
+            for index, values in self_products(matrices, several, 3, transposed):
                 result.reshape(several.shape)[:, :, index] = values
             return as_given(result, density)
 
@@ -224,11 +224,11 @@ class Equation(Uncopied):
             require(
                 layer.space, MATRICES * 8.0 * size**2, "the matrix of a body's own part", remedy
             )
-            body, own = self.surface.alone(shape), layer.whole_matrix(shape)
+            body, layer_matrix = self.surface.alone(shape), layer.whole_matrix(shape)
             columns = self._applied(
                 body,
                 np.eye(size).reshape(size, 3, -1),
-                lambda q: (q.reshape(size, -1) @ own.T).reshape(size, 3, -1),
+                lambda q: (q.reshape(size, -1) @ layer_matrix.T).reshape(size, 3, -1),
             )
             matrix = columns.reshape(size, -1).T
             inverse = np.linalg.inv(matrix)
@@ -317,10 +317,10 @@ class RigidSurfaces(Equation):
 
         ``flow`` (3, N) are the velocities at the nodes of a flow without the bodies.
         """
-        found = self.surface.xp.zeros(self.surface.nodes.shape, self.layer.dtype)
+        velocities = self.surface.xp.zeros(self.surface.nodes.shape, self.layer.dtype)
         if forces is not None or torques is not None:
-            found = found - self._single(self.spread(forces, torques))
-        return found if flow is None else found - self._checked("flow", flow)
+            velocities = velocities - self._single(self.spread(forces, torques))
+        return velocities if flow is None else velocities - self._checked("flow", flow)
 
     @alone
     def motion(self, density: ArrayT) -> tuple[ArrayT, ArrayT]:
@@ -391,7 +391,16 @@ class Drops(Equation):
     """
 
     def __init__(
-        self, surface: Bodies, ratio: float, options: EwaldOptions | None = None, **keywords: Any
+        self,
+        surface: Bodies,
+        ratio: float,
+        options: EwaldOptions | None = None,
+        *,
+        accuracy: float = 1e-6,
+        order: int | None = None,
+        width: float | None = None,
+        constants: bool = True,
+        **keywords: Unpack[OptionKeywords],
     ) -> None:
         self.ratio = finite("ratio", ratio, "a ratio of viscosities, from 0 on")
         if self.ratio < 0:
@@ -399,7 +408,14 @@ class Drops(Equation):
         self._use = LayerUse(nested=False, in_gaps=AT_NODES)
         if self.ratio == 1:  # no double layer: nothing is solved, and drops may hold others
             self.kernel, self._use = "stokes_sl", LayerUse(in_gaps="")
-        super().__init__(surface, options, **keywords)
+        super().__init__(
+            surface,
+            take_options(None, options, keywords)[1],
+            accuracy=accuracy,
+            order=order,
+            width=width,
+            constants=constants,
+        )
         if self.ratio == 1:
             self._other = self.layer
 
@@ -417,5 +433,5 @@ class Drops(Equation):
     @alone
     def right_side(self, forces: Array, flow: AnyArray = None) -> Any:
         """Return S f + flow for forces per area and a flow at the nodes, shape (3, N) each."""
-        found = self._single(self._checked("forces", forces))
-        return found if flow is None else found + self._checked("flow", flow)
+        velocities = self._single(self._checked("forces", forces))
+        return velocities if flow is None else velocities + self._checked("flow", flow)

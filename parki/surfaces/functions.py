@@ -99,7 +99,7 @@ class Functions:
         Of b; where b = 0, 1 is the limit from outside, -1 from inside, 0 the mean of both.
     p : array, shape (order, n)
         `coefficients` of |b|/width.
-    left : array, shape (n,), bool
+    excluded : array, shape (n,), bool
         Whether the sums leave a pair out.
     """
 
@@ -111,7 +111,7 @@ class Functions:
         width: AnyArray,
         sign: Any,
         p: Any,
-        left: AnyArray,
+        excluded: AnyArray,
     ) -> None:
         self.xp, self.width, self.p = xp, width, p
         self.rho2 = squared / width**2
@@ -119,7 +119,7 @@ class Functions:
         self.t = self.rho2 - self.distance**2
         self.damp = xp.exp(-self.rho2)
         self.across = squared - b**2  # squared distance along the surface
-        self._singular = Complements(xp, self.rho2, self.damp, left)
+        self._singular = Complements(xp, self.rho2, self.damp, excluded)
         self._found: dict[int, Any] = {}
 
     def __getitem__(self, k: int) -> Any:
@@ -147,7 +147,7 @@ class Functions:
 
     def _series(self, k: int) -> Any:
         polynomials = laguerre((k - 1) // 2, len(self.p) - 1, self.t)
-        return sum(p * each for p, each in zip(self.p, polynomials, strict=True))
+        return sum(p * polynomial for p, polynomial in zip(self.p, polynomials, strict=True))
 
 
 class Complements:
@@ -157,23 +157,23 @@ class Complements:
     width by a series of positive terms, since 1/r^k takes all digits of E_k where r is small.
     """
 
-    def __init__(self, xp: ArrayModule, rho2: AnyArray, damp: Any, left: AnyArray) -> None:
-        self._left = xp.flatnonzero(left)
-        few = rho2[self._left]
-        self._few, self._few_damp, self._small = few, damp[self._left], few < 1
+    def __init__(self, xp: ArrayModule, rho2: AnyArray, damp: Any, excluded: AnyArray) -> None:
+        self._excluded = xp.flatnonzero(excluded)
+        few = rho2[self._excluded]
+        self._few, self._few_damp, self._small = few, damp[self._excluded], few < 1
         self._rho2, self._damp = rho2.copy(), damp
-        self._rho2[self._left] = xp.maximum(few, 1.0)
+        self._rho2[self._excluded] = xp.maximum(few, 1.0)
         rho = xp.sqrt(self._rho2)
         self._xp, self._values = xp, {1: special(xp).erfc(rho) / rho}
 
     def __getitem__(self, k: int) -> Any:
         value = self._value(k)
-        if not self._left.size:
+        if not self._excluded.size:
             return value
         series = sum(self._few**j / math.gamma(k / 2 + 1 + j) for j in range(TERMS))
-        difference = self._rho2[self._left] ** (-k / 2) - value[self._left]
+        difference = self._rho2[self._excluded] ** (-k / 2) - value[self._excluded]
         value = value.copy()
-        value[self._left] = -self._xp.where(self._small, self._few_damp * series, difference)
+        value[self._excluded] = -self._xp.where(self._small, self._few_damp * series, difference)
         return value
 
     def _value(self, k: int) -> Any:
@@ -186,13 +186,15 @@ class Complements:
 class Smooth:
     """The change from 1/r^k to a kernel that is smooth at the width, with the signs of `Functions`.
 
-    Kernels have their plain numerators; the sums leave out the pairs ``left``.
+    Kernels have their plain numerators; the sums leave out the pairs ``excluded``.
     """
 
-    def __init__(self, xp: ArrayModule, squared: AnyArray, width: AnyArray, left: AnyArray) -> None:
+    def __init__(
+        self, xp: ArrayModule, squared: AnyArray, width: AnyArray, excluded: AnyArray
+    ) -> None:
         rho2 = squared / width**2
         self._width = width
-        self._complements = Complements(xp, rho2, xp.exp(-rho2), left)
+        self._complements = Complements(xp, rho2, xp.exp(-rho2), excluded)
         self.across = squared
 
     def __getitem__(self, k: int) -> Any:

@@ -166,15 +166,15 @@ def double_traction(p: SurfacePairs) -> Any:
     twice, facing = _product(e, n), _dot(p.normal, p.direction)
     out = p.xp.empty((3, 3, p.distance.size))
     for i, j in itertools.product(range(3), repeat=2):
-        both = _product(rows[i], rows[j])
-        value = facing * _with(both, five) + p.direction[j] * _with(_product(rows[i], n), five)
+        product = _product(rows[i], rows[j])
+        value = facing * _with(product, five) + p.direction[j] * _with(_product(rows[i], n), five)
         value = value + p.normal[i] * _with(_product(e, rows[j]), five)
         if i == j:
             value = value + _with(twice, five)
         out[i, j] = (
             -4 * p.direction[i] * p.normal[j] * f[3]
             - 6 * value
-            + 60 * _with(_product(both, twice), seven)
+            + 60 * _with(_product(product, twice), seven)
         )
     return out
 
@@ -206,7 +206,7 @@ def _product(a: AnyArray, b: AnyArray) -> list[Any]:
 
 
 def _with(polynomial: AnyArray, powers: AnyArray) -> Any:
-    return sum(each * power for each, power in zip(polynomial, powers, strict=True))
+    return sum(coefficient * power for coefficient, power in zip(polynomial, powers, strict=True))
 
 
 def charge_potential(p: SurfacePairs) -> Any:
@@ -254,16 +254,16 @@ class Layer:
 
     def jumps(self, xp: ArrayModule, n: AnyArray, e: AnyArray) -> Any:
         """Return the jumps at normals n (3, n) along directions e, (rows, columns, n)."""
-        found = xp.eye(self.rows, self.columns, self.first)[:, :, None] + 0 * n[0]
+        jumps = xp.eye(self.rows, self.columns, self.first)[:, :, None] + 0 * n[0]
         if self.jump is None:
-            return 0 * found
+            return 0 * jumps
         if self.rows == 1 and self.columns == 3:  # pressures
-            found = n[None]
+            jumps = n[None]
         elif self.want == "stress":
             along = _dot(n, e)
             mixed = n[:, None] * (e - along * n)
-            found = found * along + mixed + mixed.transpose(1, 0, 2)
-        return self.jump * found
+            jumps = jumps * along + mixed + mixed.transpose(1, 0, 2)
+        return self.jump * jumps
 
     def missing(self, xp: ArrayModule, inside: AnyArray, sums: AnyArray) -> Any:
         """Return errors of sums of constants (rows, columns, n), with ``inside`` of 1 inside."""

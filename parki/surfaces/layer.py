@@ -29,7 +29,7 @@ from parki.interchange import (
 from parki.memory import telling
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.forks import Uncopied
-from parki.surfaces import apart, corrections, own, plain
+from parki.surfaces import apart, corrections, plain, self_matrix
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Regularisation
@@ -47,9 +47,9 @@ def alone(method: Method) -> Method:
     """Let one thread after the other do what takes the surface, its layers and their sums."""
 
     @functools.wraps(method)
-    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+    def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
         with self._alone():
-            return method(self, *given, **keywords)
+            return method(self, *arguments, **keywords)
 
     return cast(Method, call)
 
@@ -153,7 +153,7 @@ class SurfaceLayer(Uncopied):
 
     def whole_matrix(self, shape: Shape) -> np.ndarray:
         """Return the layer of a body alone at its own nodes, in its frame, as a matrix."""
-        return own.whole_matrix(self._key, shape, self._regularisation)
+        return self_matrix.whole_matrix(self._key, shape, self._regularisation)
 
     def _check_directions(self, directions: AnyArray) -> Any:
         if directions is None:
@@ -176,25 +176,27 @@ class SurfaceLayer(Uncopied):
         """Take a surface, with the sum and the near pairs for it; or change nothing."""
         if not isinstance(surface, Bodies):
             raise ParkiTypeError(f"surface is {shown(surface)}; expected a parki.Surface")
-        xp, own = surface.xp, self._targets is None
-        targets: Any = surface.nodes if own else self._targets
+        xp, at_nodes = surface.xp, self._targets is None
+        targets: Any = surface.nodes if at_nodes else self._targets
         if type(targets) is not type(surface.nodes) or targets.dtype != surface.nodes.dtype:
             raise ParkiTypeError(
                 f"targets is an array of {type(targets).__module__}, {targets.dtype}; expected "
                 f"{surface.nodes.dtype} in the memory of the surface's nodes"
             )
-        e = surface.normals if own or self._directions is None else self._directions
+        e = surface.normals if at_nodes or self._directions is None else self._directions
         e = e if e.shape == targets.shape else xp.zeros(targets.shape)
         if text := apart.too_curved(surface, self._regularisation.width):
             self._tell("curvature", text)
         space = get_execution_space(None, surface.nodes)
         with by_words(WORDS):
-            own_parts, near = self._corrections(surface, e, self._regularisation, space)
-            if own:
+            self_parts, near = self._corrections(surface, e, self._regularisation, space)
+            if at_nodes:
                 for kind, text in apart.warnings(surface, near.events, self.options, self._use):
                     self._tell(kind, text)
-            left = corrections.left_out(near.events, targets.shape[1])
-            self._sum(surface, targets, PlacedLayer(surface, self._layer, e, own_parts, near, left))
+            excluded = corrections.left_out(near.events, targets.shape[1])
+            self._sum(
+                surface, targets, PlacedLayer(surface, self._layer, e, self_parts, near, excluded)
+            )
 
     def _tell(self, name: str, message: str) -> None:
         """Warn, unless the plan has warned of this before."""
@@ -208,14 +210,14 @@ class SurfaceLayer(Uncopied):
         Sums leave out pairs of targets and nodes that touch, since no correction has the digits
         that they would lose there. Such a plan is made anew.
         """
-        kernel, options, left = self._key[0], self.options, placed.left
+        kernel, options, excluded = self._key[0], self.options, placed.excluded
         normals = surface.normals if SUMS[kernel].normals else None
-        if self._plan is not None and left is None and self._placed.left is None:
+        if self._plan is not None and excluded is None and self._placed.excluded is None:
             self._plan.place(targets, surface.nodes, normals, placed)
             return
         labels = None
-        if left is not None:
-            labels = left, np.arange(surface.areas.size)
+        if excluded is not None:
+            labels = excluded, np.arange(surface.areas.size)
             expert = replace(options.expert, p2p_method="auto")
             options = replace(options, exclude_image="nearest", expert=expert)
         plan: Plan[Any] = Plan(
@@ -237,8 +239,10 @@ class SurfaceLayer(Uncopied):
         targets, home, parts = self._targets, None, []
         if targets is None:
             targets, home = surface.nodes, surface.body
-            parts = own.own_parts(
-                surface, lambda shape: own.own_matrix(self._key, shape, regularisation), np.float64
+            parts = self_matrix.self_parts(
+                surface,
+                lambda shape: self_matrix.self_matrix(self._key, shape, regularisation),
+                np.float64,
             )
         near = corrections.near_matrices(
             self._key,
@@ -322,9 +326,9 @@ class SurfaceLayer(Uncopied):
         """
         v = self._checked("values", values, self._shapes[0], self._layer.rows)
         placed, surface = self._placed, self.surface
-        given = v[:, :, None] * placed.e if self._key[1] == "traction" else v
-        given = given if self._layer.rows > 1 else v[:, 0]
-        back = self._plan.adjoint(surface.xp.ascontiguousarray(given))
+        strengths = v[:, :, None] * placed.e if self._key[1] == "traction" else v
+        strengths = strengths if self._layer.rows > 1 else v[:, 0]
+        back = self._plan.adjoint(surface.xp.ascontiguousarray(strengths))
         back = back.reshape(len(v), SUMS[self._key[0]].rows, surface.areas.size)
         if SUMS[self._key[0]].rows > self._layer.columns:  # dipoles along the normals
             back = (back * surface.normals).sum(axis=1, keepdims=True)
@@ -351,8 +355,8 @@ class SurfaceLayer(Uncopied):
         placed, wider = self._placed, self._regularisation.wider()
         values: Any = self(density)
         change, size = placed.corrections(q), abs(values).max()
-        own, near = self._corrections(placed.surface, placed.e, wider, self.space)
-        other = placed._replace(own=own, near=near).corrections(q)
+        parts, near = self._corrections(placed.surface, placed.e, wider, self.space)
+        other = placed._replace(self_parts=parts, near=near).corrections(q)
         last = placed.surface.last_degrees(q).astype(q.dtype).reshape((-1, *self._shapes[1]))
         unresolved = abs(self(last)).max()
         return float((abs(change - other).max() + unresolved) / size) if change.size else 0.0

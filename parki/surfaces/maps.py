@@ -52,7 +52,7 @@ class Mapped:
             every[m] = (2 - (m == 0)) / (2 * np.pi) * (points @ values.T)
         # Rods have two of these: the others are rounding of the sums over nodes.
         least = order * UNIT * max(abs(series).max() for series in every.values())
-        self._series = {m: each for m, each in every.items() if abs(each).max() > least}
+        self._series = {m: terms for m, terms in every.items() if abs(terms).max() > least}
 
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return normals and signed distances at the nearest points."""
@@ -64,10 +64,10 @@ class Mapped:
 
     def _some(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         y = self._at[:, self._tree.query(points.T)[1]]
-        left = np.arange(points.shape[1])
+        moving = np.arange(points.shape[1])
         for _ in range(STEPS):
-            axes, x, (a, b), second = self.derivatives(y[:, left])
-            apart = points[:, left] - x
+            axes, x, (a, b), second = self.derivatives(y[:, moving])
+            apart = points[:, moving] - x
             slope = np.stack([(apart * a).sum(axis=0), (apart * b).sum(axis=0)])
             aa, ab, bb = ((u * v).sum(axis=0) for u, v in ((a, a), (a, b), (b, b)))
             bent = [(apart * each).sum(axis=0) for each in second]
@@ -81,10 +81,10 @@ class Mapped:
             s /= aa * bb - ab**2
             length = np.linalg.norm(s, axis=0)
             s /= np.maximum(1.0, length * self._order)  # within about a node distance
-            moved = y[:, left] + s[0] * axes[0] + s[1] * axes[1]
-            y[:, left] = moved / np.linalg.norm(moved, axis=0)
-            left = left[length > LAST]
-            if not left.size:
+            moved = y[:, moving] + s[0] * axes[0] + s[1] * axes[1]
+            y[:, moving] = moved / np.linalg.norm(moved, axis=0)
+            moving = moving[length > LAST]
+            if not moving.size:
                 break
         _, x, (a, b), _ = self.derivatives(y)
         normals = np.cross(a, b, axis=0)

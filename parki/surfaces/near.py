@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,8 +102,7 @@ class Regularisation:
         return self.split_reach if finer else self.reach * self.width
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(NamedTuple):
     """Targets near copies of bodies.
 
     Attributes
@@ -122,7 +121,7 @@ class Events:
         Numbers of the bodies.
     finer : array, shape (n,)
         The finer node that the target is at, or -1.
-    left : array, shape (n,)
+    excluded : array, shape (n,)
         The node so close that the sum leaves out its pair with the target, or -1.
     """
 
@@ -136,11 +135,11 @@ class Events:
     thin: Any
     body: Any
     finer: Any
-    left: Any
+    excluded: Any
 
     def some(self, index: Any) -> Events:
         """Return some of the events."""
-        return Events(*(getattr(self, each.name)[..., index] for each in fields(self)))
+        return Events._make(values[..., index] for values in self)
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ class Nodes:
     event: Any
     index: Any
     r: Any
-    left: Any
+    excluded: Any
 
 
 @dataclass(frozen=True)
@@ -186,19 +185,19 @@ def blocks(
     if finer is None:
         levels = [_level(xp, layer, events, nodes, setting, (True, False))]
     else:
-        both = zip((nodes, finer), ((False, True), (True, True)), strict=True)
-        levels = [_level(xp, layer, events, each, setting, what) for each, what in both]
+        kinds = zip((nodes, finer), ((False, True), (True, True)), strict=True)
+        levels = [_level(xp, layer, events, rule, setting, what) for rule, what in kinds]
     at = xp.flatnonzero(events.node >= 0)
-    own = 0.5 * setting.side * layer.jumps(xp, events.n0[:, at], events.directions[:, at])
+    known_values = 0.5 * setting.side * layer.jumps(xp, events.n0[:, at], events.directions[:, at])
     if layer.exact is not None and setting.constants and events.distance.size:
         missing = _missing(xp, layer, events, levels, sums().copy(), setting.side)
-        own += missing[..., at]
+        known_values += missing[..., at]
         *first, last = levels
         total = bincount(xp, last.event, events.distance.size, last.bump)
         total = xp.where((events.node < 0) & (total > 0), total, xp.inf)
         share = last.bump / total[last.event]
         levels = [*first, replace(last, values=last.values + missing[..., last.event] * share)]
-    known = Blocks(at, events.node[at], own, xp.zeros(at.size))
+    known = Blocks(at, events.node[at], known_values, xp.zeros(at.size))
     return [_joined(xp, levels[0], known), *levels[1:]]
 
 
@@ -210,10 +209,10 @@ def _missing(
     They act on the density at the nearest point: a node's, or the mean that the smooth delta
     function takes of the nodes around. ``whole`` are the sums, to which corrections are added.
     """
-    for each in levels:
+    for level in levels:
         for row, column in np.ndindex(layer.rows, layer.columns):
-            weights = each.values[row, column]
-            whole[row, column] += bincount(xp, each.event, events.distance.size, weights)
+            weights = level.values[row, column]
+            whole[row, column] += bincount(xp, level.event, events.distance.size, weights)
     signs = _signs(xp, layer, events, side)
     return layer.missing(xp, 0.5 * (1 - signs), whole)
 
@@ -247,10 +246,10 @@ def _level(
     for first in range(0, near.size, AT_ONCE[xp is not np]):
         some = near[first : first + AT_ONCE[xp is not np]]
         event, n = nodes.event[some], nodes.normals[:, nodes.index[some]]
-        r, e, left = nodes.r[:, some], events.directions[:, event], nodes.left[some]
+        r, e, excluded = nodes.r[:, some], events.directions[:, event], nodes.excluded[some]
         value, bump = xp.zeros((layer.rows, layer.columns, some.size)), xp.zeros(some.size)
         if smooth:
-            f: Any = Smooth(xp, squared[some], SPLIT * events.spacing[event], left)
+            f: Any = Smooth(xp, squared[some], SPLIT * events.spacing[event], excluded)
             plain = layer.block(SurfacePairs(xp, offset=r, normal=n, direction=e, functions=f))
             value += -plain if regular else plain
         if regular:
@@ -259,7 +258,7 @@ def _level(
             behind = events.thin[event] & ((n * n0).sum(axis=0) <= 0) & (rho < BEHIND)
             k = xp.flatnonzero((rho < setting.reach) & ~behind)
             at, b = event[k], events.distance[event[k]]
-            f = Functions(xp, squared[some[k]], b, width[at], signs[at], p[:, at], left[k])
+            f = Functions(xp, squared[some[k]], b, width[at], signs[at], p[:, at], excluded[k])
             value[..., k] += layer.block(
                 SurfacePairs(
                     xp,
@@ -275,7 +274,9 @@ def _level(
         areas = nodes.areas[nodes.index[some]]
         parts.append((value * areas, bump * areas))
     nothing = xp.zeros((layer.rows, layer.columns, 0)), xp.zeros(0)
-    values, bumps = (xp.concatenate(each, axis=-1) for each in zip(nothing, *parts, strict=True))
+    values, bumps = (
+        xp.concatenate(parts_of, axis=-1) for parts_of in zip(nothing, *parts, strict=True)
+    )
     return Blocks(nodes.event[near], nodes.index[near], values, bumps)
 
 

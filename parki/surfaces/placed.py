@@ -9,7 +9,7 @@ import numpy as np
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.corrections import Near
 from parki.surfaces.kernels import Layer
-from parki.surfaces.own import own_products, product
+from parki.surfaces.self_matrix import product, self_products
 from parki.typing import AnyArray
 
 
@@ -19,9 +19,9 @@ class PlacedLayer(NamedTuple):
     surface: Bodies
     layer: Layer
     e: Any  # directions of tractions, shape (3, Nt)
-    own: list[tuple[Any, Any, Any]]  # nodes, frames and matrix of each shape's bodies
+    self_parts: list[tuple[Any, Any, Any]]  # nodes, frames and matrix of each shape's bodies
     near: Near
-    left: Any  # the node whose pair with each target the sum leaves out, or None
+    excluded: Any  # the node whose pair with each target the sum leaves out, or None
 
     def corrections(self, q: AnyArray, transposed: bool = False) -> Any:
         """Return the corrections (k, rows, Nt) of densities (k, columns, N).
@@ -35,7 +35,7 @@ class PlacedLayer(NamedTuple):
         if not len(q):
             return corrections
         flat = q.reshape(len(q), -1)
-        for index, values in own_products(self.own, q, rows, transposed):
+        for index, values in self_products(self.self_parts, q, rows, transposed):
             corrections[:, :, index] = values
         for matrix in near.nodes:
             corrections += product(matrix, flat, transposed).reshape(corrections.shape)
@@ -51,10 +51,10 @@ class PlacedLayer(NamedTuple):
         parts: list[Any] = [None] * surface.kinds.size
         starts = surface.finer_starts if transposed else surface.systems
         for shape, _, bodies in surface.groups:
-            matrix = surface.on_device(shape, "finer.matrix")
+            matrix = surface.on_device(shape, "finer.interpolation.matrix")
             matrix = matrix if transposed else matrix.T
             index = xp.asarray(starts[bodies][:, None] + np.arange(len(matrix)))
             values = q[:, :, index] @ matrix
-            for place, body in enumerate(bodies):
-                parts[body] = values[:, :, place]
+            for n, body in enumerate(bodies):
+                parts[body] = values[:, :, n]
         return xp.concatenate(parts, axis=-1)

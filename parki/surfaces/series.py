@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legval
@@ -76,15 +76,15 @@ class Fit:
 
     def curvatures(self) -> np.ndarray:
         """Return the sums of both curvatures at the nodes, shape (n,)."""
-        places = np.arange(self.spacing.size)
-        sums = [self._coefficients(places[k : k + AT_ONCE]) for k in range(0, len(places), AT_ONCE)]
+        nodes = np.arange(self.spacing.size)
+        sums = [self._coefficients(nodes[k : k + AT_ONCE]) for k in range(0, len(nodes), AT_ONCE)]
         squares = (POWERS.sum(axis=0) == 2) & (POWERS.max(axis=0) == 2)  # of u^2 and of v^2
         return np.asarray(-2 * np.concatenate(sums)[:, squares].sum(axis=1) / self.spacing)
 
     def _some(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        centres, place = np.unique(self._tree.query(points.T)[1], return_inverse=True)
-        c = self._coefficients(centres)[place]
-        node = centres[place]
+        centres, entry = np.unique(self._tree.query(points.T)[1], return_inverse=True)
+        c = self._coefficients(centres)[entry]
+        node = centres[entry]
         frames, h = self._frames[node], self.spacing[node]
         y = np.einsum("nij,jn->in", frames, points - self.nodes[:, node]) / h
         x = y[:2].copy()
@@ -113,9 +113,9 @@ class Fit:
         weight = np.where(here, np.exp(-(u**2 + v**2) / (0.7 * REACH) ** 2), 0)
         nn = np.where(here, nn, 1)
         f, fu, fv, *_ = _terms(u, v)
-        left = np.concatenate([weight[..., None] * each for each in (f, fu, fv)], axis=1)
+        rows = np.concatenate([weight[..., None] * each for each in (f, fu, fv)], axis=1)
         right = np.concatenate([weight * z, -weight * nu / nn, -weight * nv / nn], axis=1)
-        return np.asarray((np.linalg.pinv(left, rcond=1e-10) @ right[..., None])[..., 0])
+        return np.asarray((np.linalg.pinv(rows, rcond=1e-10) @ right[..., None])[..., 0])
 
 
 POWERS = np.array(
@@ -128,10 +128,10 @@ def _terms(u: np.ndarray, v: np.ndarray) -> tuple[Any, ...]:
 
     def powers(x: np.ndarray, exponents: np.ndarray) -> tuple[Any, Any, Any]:
         a = exponents
-        each = [np.ones_like(x)]
+        columns = [np.ones_like(x)]
         for _ in range(DEGREE):
-            each.append(each[-1] * x)
-        table = np.stack(each, axis=-1)
+            columns.append(columns[-1] * x)
+        table = np.stack(columns, axis=-1)
         return tuple(
             factor * table[..., np.maximum(a - k, 0)]
             for k, factor in enumerate((1.0 + 0 * a, 1.0 * a, 1.0 * a * (a - 1)))
@@ -205,8 +205,10 @@ class Fold:
     def __call__(self, xp: ArrayModule, rows: AnyArray) -> Any:
         """Return rows (..., finer nodes) times the matrix, (..., nodes)."""
         if xp not in self._copies:
-            own = self._copies[np]
-            self._copies[xp] = tuple(None if each is None else xp.asarray(each) for each in own)
+            host_arrays = self._copies[np]
+            self._copies[xp] = tuple(
+                None if array is None else xp.asarray(array) for array in host_arrays
+            )
         first, middle, last = self._copies[xp]
         products = (rows.reshape(-1, len(first)) @ first).reshape(
             -1, middle.shape[-2], first.shape[1]
@@ -217,12 +219,29 @@ class Fold:
         return products.reshape((*rows.shape[:-1], -1))
 
 
-@functools.lru_cache(maxsize=16)
-def to_finer(order: int, times: int) -> dict[str, Any]:
-    """Return how densities at `directions` (order) have values at times finer ones.
+class Interpolation(NamedTuple):
+    """The matrix (m, n) from densities at nodes to finer ones, and what is known of their series.
 
-    That is the matrix, its `Fold`, columns that span the densities with a series, and a projection
-    to those without the last `LAST` degrees.
+    Attributes
+    ----------
+    matrix : ndarray, shape (m, n)
+    fold : Fold, optional
+        Faster products with the matrix.
+    resolved : ndarray, shape (n, k), optional
+        Columns that span the densities that have a series; None if all at the nodes have one.
+    lower : ndarray, shape (n, n), optional
+        The projection to densities without the last degrees of the series.
+    """
+
+    matrix: np.ndarray
+    fold: Fold | None = None
+    resolved: np.ndarray | None = None
+    lower: np.ndarray | None = None
+
+
+@functools.lru_cache(maxsize=16)
+def to_finer(order: int, times: int) -> Interpolation:
+    """Return how densities at `directions` (order) have values at times finer ones.
 
     Along a ring it is a sum of cos m (u - v) for azimuths u and v.
     """
@@ -239,15 +258,14 @@ def to_finer(order: int, times: int) -> dict[str, Any]:
     resolved, (y, weights) = harmonics(order, directions(order)[0]), directions(order)
     few = (2 * np.arange(max(1, order + 1 - LAST)) + 1) / (4 * np.pi)
     lower = legval(y.T @ y, few) * weights
-    fold = Fold(first.T, middle, last)
-    return {"matrix": matrix, "fold": fold, "resolved": resolved, "lower": lower}
+    return Interpolation(matrix, Fold(first.T, middle, last), resolved, lower)
 
 
-def around_torus(steps: tuple[int, int], times: int) -> dict[str, Any]:
-    """Return the matrix from a torus's nodes to times finer ones, and its `Fold`."""
+def around_torus(steps: tuple[int, int], times: int) -> Interpolation:
+    """Return how densities at a torus's nodes have values at times finer ones."""
     ring, tube = (fourier(count, times) for count in steps)
     lower = np.kron(*(fourier(count, 1, LAST) for count in steps))
-    return {"matrix": np.kron(ring, tube), "fold": Fold(tube, ring, None), "lower": lower}
+    return Interpolation(np.kron(ring, tube), Fold(tube, ring, None), lower=lower)
 
 
 def fourier(count: int, times: int, without: int = 0) -> np.ndarray:

@@ -24,7 +24,7 @@ from parki.runtime.forks import cached_property
 from parki.surfaces import series
 from parki.surfaces.maps import Mapped
 from parki.surfaces.series import (
-    Fold,
+    Interpolation,
     Sphere,
     around_torus,
     directions,
@@ -66,7 +66,7 @@ class Shape:
         The shape as a map of the unit sphere.
     rounding : float
         Unit roundoffs of the radius to which the surface and its nodes are known.
-    kept : dict
+    matrices : dict
         Own matrices of layers, which all bodies of the shape have in common.
     """
 
@@ -80,7 +80,7 @@ class Shape:
     bend: np.ndarray | None = None
     sphere: Sphere | None = None
     rounding: float = 0.0
-    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    matrices: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def part(self, name: str) -> Any:
         """Return an attribute, such as "nodes", or "finer.nodes"."""
@@ -118,7 +118,9 @@ class Shape:
     def turns(self) -> float:
         """The largest angle by which the surface turns within its spacing of a node, in radians."""
         near = self._tree.query(self.nodes.T, min(CLOSE, self.areas.size))[1][:, 1:]
-        apart, rotated = (each.T[near] - each.T[:, None] for each in (self.nodes, self.normals))
+        apart, rotated = (
+            vectors.T[near] - vectors.T[:, None] for vectors in (self.nodes, self.normals)
+        )
         bends = np.linalg.norm(rotated, axis=2) / np.linalg.norm(apart, axis=2)
         same = np.einsum("ia,ija->ij", self.normals.T, self.normals.T[near]) > series.FACING
         times = 1.0 if self.finer is None else self.finer.times
@@ -141,10 +143,11 @@ class Shape:
 
         It is symmetric in the integral over the surface.
         """
-        if self.finer is None or self.finer.resolved is None:
+        resolved = None if self.finer is None else self.finer.interpolation.resolved
+        if resolved is None:
             return None
         root = np.sqrt(self.areas)
-        basis, sizes, _ = np.linalg.svd(root[:, None] * self.finer.resolved, full_matrices=False)
+        basis, sizes, _ = np.linalg.svd(root[:, None] * resolved, full_matrices=False)
         basis = basis[:, sizes > NEARLY * sizes[0]]
         return np.asarray((basis / root[:, None]) @ (basis * root[:, None]).T)
 
@@ -167,7 +170,7 @@ class Shape:
 
     def with_finer(self, finer: Finer) -> Shape:
         """Return the shape with finer nodes."""
-        return replace(self, finer=finer, kept={})
+        return replace(self, finer=finer, matrices={})
 
 
 @dataclass(frozen=True)
@@ -178,46 +181,38 @@ class Finer:
     ----------
     nodes, normals : ndarray, shape (3, m)
     areas : ndarray, shape (m,)
-    matrix : ndarray, shape (m, n)
     times : float
         The ratio of the spacings.
-    fold : Fold, optional
-        Faster products with the matrix.
+    interpolation : Interpolation
+        From densities at the shape's nodes.
     fewer : Finer, optional
         Nodes between these and the shape's, for targets that are farther away.
-    resolved : ndarray, shape (n, k), optional
-        Columns that span the densities that have a series; None if all at the nodes have one.
-    lower : ndarray, shape (n, n), optional
-        The projection to densities without the last degrees of the series.
     """
 
     nodes: np.ndarray
     normals: np.ndarray
     areas: np.ndarray
-    matrix: np.ndarray
     times: float
-    fold: Fold | None = None
+    interpolation: Interpolation
     fewer: Finer | None = None
-    resolved: np.ndarray | None = None
-    lower: np.ndarray | None = None
 
     def folding(self, xp: ArrayModule, matrix: AnyArray) -> Callable[[Any], Any]:
         """Return the product of rows (..., m) with the matrix, (..., n), in the memory of xp."""
-        if self.fold is None:
+        fold = self.interpolation.fold
+        if fold is None:
             return lambda rows: rows @ matrix
-        return functools.partial(self.fold, xp)
+        return functools.partial(fold, xp)
 
 
-def nested(times: int, rule: Callable[[int], dict[str, Any]]) -> Finer | None:
+def nested(times: int, rule: Callable[[int], Finer]) -> Finer | None:
     """Return times finer nodes, and fewer ones for targets that are farther away.
 
-    ``rule`` returns the fields of nodes that are some times finer.
+    ``rule`` returns nodes that are some times finer.
     """
     if times < 2:
         return None
     half = (times + 1) // 2
-    fewer = Finer(times=half, **rule(half)) if half > 1 and half < times else None
-    return Finer(times=times, fewer=fewer, **rule(times))
+    return replace(rule(times), fewer=rule(half) if 1 < half < times else None)
 
 
 def of_nodes(
@@ -246,12 +241,11 @@ def ellipsoid(axes: AnyArray, order: int, times: int) -> Shape:
     return Shape(nodes, normals, areas, spacing, Ellipsoid(half), finer, thin, bend, sphere)
 
 
-def _finer_ellipsoid(half: np.ndarray, order: int, times: int) -> dict[str, Any]:
-    """Return the fields of times finer nodes of an ellipsoid."""
-    at, weights = directions(times * (order + 1) - 1)
-    names = ("nodes", "normals", "areas")
-    fields_by_name = dict(zip(names, _stretched(half, at, weights), strict=True))
-    return {**fields_by_name, **to_finer(order, times)}
+def _finer_ellipsoid(half: np.ndarray, order: int, times: int) -> Finer:
+    """Return times finer nodes of an ellipsoid."""
+    unit, weights = directions(times * (order + 1) - 1)
+    nodes, normals, areas = _stretched(half, unit, weights)
+    return Finer(nodes, normals, areas, times, to_finer(order, times))
 
 
 def _stretched(half: np.ndarray, unit: np.ndarray, weights: np.ndarray) -> tuple[Any, Any, Any]:
@@ -290,8 +284,8 @@ class Ellipsoid:
         points[shortest, terms(lowest).sum(axis=0) < 1] = NEARLY * self.half.min()
         s = np.maximum((self.half * np.abs(points) - squares).max(axis=0), lowest)
         for _ in range(STEPS):
-            each = terms(s)
-            square, slope = each.sum(axis=0), 2 * (each / (squares + s)).sum(axis=0)
+            parts = terms(s)
+            square, slope = parts.sum(axis=0), 2 * (parts / (squares + s)).sum(axis=0)
             step = 2 * square * (np.sqrt(square) - 1) / slope
             s = s + step
             if (step <= ROUNDING * (squares.min() + s)).all():
@@ -307,10 +301,9 @@ def torus(ring: float, tube: float, steps: tuple[int, int], times: int) -> Shape
     around = np.hypot(nodes[0], nodes[1]) * 2 * np.pi / steps[0]
     spacing = np.maximum(around, tube * 2 * np.pi / steps[1])
 
-    def rule(k: int) -> dict[str, Any]:
+    def rule(k: int) -> Finer:
         points, facing, patches = _torus(ring, tube, (k * steps[0], k * steps[1]))
-        places = {"nodes": points, "normals": facing, "areas": patches}
-        return {**places, **around_torus(steps, k)}
+        return Finer(points, facing, patches, k, around_torus(steps, k))
 
     def project(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, y, z = points  # on the axis and on the ring many points are nearest: take one
@@ -351,7 +344,7 @@ def derivatives(order: int, at: int) -> tuple[np.ndarray, ...]:
     series = (2 * np.arange(order + 1) + 1) / (4 * np.pi)
     height = y.T @ nodes
     first, second = (legval(height, legder(series, k)) * weights for k in (1, 2))
-    a, b = (each.T @ nodes for each in tangents(y))
+    a, b = (tangent.T @ nodes for tangent in tangents(y))
     bent = first * height
     return first * a, first * b, second * a**2 - bent, second * a * b, second * b**2 - bent
 
@@ -366,21 +359,20 @@ def mapped(x: np.ndarray, order: int, times: int, densities: int | None = None) 
     densities : int, optional
         The order of nodes and densities, if the shape has a higher one.
     """
-    given, order = order, order if densities is None else densities
-    nodes, normals, areas, spacing, bend = _geometry(x, given, order)
+    most, order = order, order if densities is None else densities
+    nodes, normals, areas, spacing, bend = _geometry(x, most, order)
 
-    def rule(k: int) -> dict[str, Any]:
-        points, facing, patches, *_ = _geometry(x, given, k * (order + 1) - 1)
-        places = {"nodes": points, "normals": facing, "areas": patches}
-        return {**places, **to_finer(order, k)}
+    def rule(k: int) -> Finer:
+        points, facing, patches, *_ = _geometry(x, most, k * (order + 1) - 1)
+        return Finer(points, facing, patches, k, to_finer(order, k))
 
     finer: Any = nested(times, rule)
     sizes = np.linalg.eigvalsh((nodes * areas) @ nodes.T)
-    project = Mapped(x, given, finer.nodes, directions(times * (order + 1) - 1)[0])
+    project = Mapped(x, most, finer.nodes, directions(times * (order + 1) - 1)[0])
     thin = bool(sizes[-1] > FLAT**2 * sizes[0])
-    sphere = Sphere(x, given, order)
+    sphere = Sphere(x, most, order)
     # Sums of Legendre polynomials at a node itself have this rounding, as y.z has one.
-    rounding = float(given) ** 2
+    rounding = float(most) ** 2
     return Shape(nodes, normals, areas, spacing, project, finer, thin, bend, sphere, rounding)
 
 
@@ -393,7 +385,7 @@ def _geometry(x: np.ndarray, order: int, at: int) -> tuple[Any, ...]:
     size = np.linalg.norm(normal, axis=0)
     normal /= size
     e, f, g = ((u * v).sum(axis=0) for u, v in ((a, a), (a, b), (b, b)))
-    bends = ((each * normal).sum(axis=0) for each in (aa, ab, bb))
+    bends = ((second_derivative * normal).sum(axis=0) for second_derivative in (aa, ab, bb))
     first, mixed, second = bends
     bend = -(first * g - 2 * mixed * f + second * e) / size**2
     widest = np.sqrt((e + g) / 2 + np.sqrt(((e - g) / 2) ** 2 + f**2))

@@ -15,6 +15,7 @@ from parki.memory import telling
 from parki.surfaces import series, shapes
 from parki.surfaces.bodies import Bodies, matrices, numbers
 from parki.surfaces.layer_plan import layer_of
+from parki.surfaces.series import Interpolation
 from parki.surfaces.shapes import Finer, Shape
 from parki.typing import AnyArray, Array
 
@@ -276,10 +277,10 @@ class Surface(Bodies):
     def _at(
         cls, bodies: list[Shape], kinds: AnyArray, centres: Array, rotations: AnyArray
     ) -> Surface:
-        places = numbers("centres", as_points("centres", centres))
+        positions = numbers("centres", as_points("centres", centres))
         if not kinds.size:
             raise ParkiValueError("centres has no column; a surface has a body or more")
-        return _ReadyMade(bodies, kinds, places, matrices(rotations, kinds.size), centres)
+        return _ReadyMade(bodies, kinds, positions, matrices(rotations, kinds.size), centres)
 
     @classmethod
     def join(cls, *surfaces: Surface) -> Surface:
@@ -388,4 +389,6 @@ def _with_finer(shape: Shape, finer: Any, middle: np.ndarray) -> Shape:
     if [nodes.shape, normals.shape, areas.shape, matrix.shape] != expected:
         raise ParkiValueError(f"finer has other shapes than {expected}")
     times = np.median(shape.spacing) / np.median(series.spacings(nodes, normals))
-    return shape.with_finer(Finer(nodes - middle, normals, areas, matrix, float(times)))
+    return shape.with_finer(
+        Finer(nodes - middle, normals, areas, float(times), Interpolation(matrix))
+    )

@@ -65,8 +65,8 @@ def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray
             SurfacePairs(np, offset=r, normal=normal / size, direction=e, functions=functions)
         )
         rows = block @ densities
-        for place, index in zip(nodes, of_nodes, strict=True):
-            matrix[:, place, :, index] = rows[:, :, place % around].transpose(2, 0, 1)
+        for node, index in zip(nodes, of_nodes, strict=True):
+            matrix[:, node, :, index] = rows[:, :, node % around].transpose(2, 0, 1)
     every = np.arange(count)
     if exact and layer.exact is not None:
         inside = np.full(count, 0.5 * (1 - side))
@@ -80,8 +80,8 @@ def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray
 def _rolled(along: int, rings: int, around: int) -> np.ndarray:
     """Return the nodes of a grid as each place on a ring sees them, (around, nodes)."""
     step = along // around
-    place = (np.arange(along) + step * np.arange(around)[:, None]) % along
-    return (along * np.arange(rings)[:, None] + place[:, None]).reshape(around, -1)
+    column = (np.arange(along) + step * np.arange(around)[:, None]) % along
+    return (along * np.arange(rings)[:, None] + column[:, None]).reshape(around, -1)
 
 
 def _tables(order: int, densities: int) -> Iterator[tuple[np.ndarray, ...]]:
@@ -114,7 +114,7 @@ def _computed(order: int, densities: int) -> Iterator[tuple[np.ndarray, ...]]:
         y = np.array([[height, 0, slope], [0, 1, 0], [-slope, 0, height]]) @ cap
         along = y.T @ points
         bent = legval(along, legder(wide)) * shares
-        first, second = (bent * (each.T @ points) for each in tangents(y))
+        first, second = (bent * (tangent.T @ points) for tangent in tangents(y))
         values = legval(along, wide) * shares
         yield values, first, second, legval(y.T @ nodes, few) * areas, weights
 
@@ -124,20 +124,20 @@ def _kept(order: int, densities: int) -> list[tuple[np.ndarray, ...]]:
     return list(_computed(order, densities))
 
 
-def own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
+def self_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
     """Return the correction of a body's sum at its own nodes, in its frame, (rows n, columns n).
 
     A sparse matrix, or with finer nodes a dense one.
     """
-    if (key, setting) not in shape.kept:
-        shape.kept[key, setting] = _own_matrix(key, shape, setting)
-    return shape.kept[key, setting]
+    if (key, setting) not in shape.matrices:
+        shape.matrices[key, setting] = _self_matrix(key, shape, setting)
+    return shape.matrices[key, setting]
 
 
-def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
+def _self_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
     layer, count, finer = LAYERS[key], shape.areas.size, shape.finer
     if finer is not None and layer.parts:
-        return np.concatenate([_own_matrix(each, shape, setting) for each in layer.parts], axis=1)
+        return np.concatenate([_self_matrix(each, shape, setting) for each in layer.parts], axis=1)
     if shape.sphere is not None and layer.jump is not None:
         whole = polar_matrix(layer, shape, setting.side, setting.constants)
         return (whole - _plain(layer, shape)).reshape(layer.rows * count, -1)
@@ -158,7 +158,7 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
         thin=thin,
         body=0 * every,
         finer=fine,
-        left=node,
+        excluded=node,
     )
     if finer is not None:
         rules = rules_of(np, shape, shape.part)
@@ -184,7 +184,7 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
 def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> np.ndarray:
     """Return a body's layer at its own nodes, in its frame, sum and correction, as one matrix."""
     layer, count = LAYERS[key], shape.areas.size
-    corrected = own_matrix(key, shape, setting)
+    corrected = self_matrix(key, shape, setting)
     dense = corrected if isinstance(corrected, np.ndarray) else corrected.toarray()
     matrix: np.ndarray = dense.reshape(layer.rows, count, layer.columns, count).copy()
     matrix += _plain(layer, shape)
@@ -198,8 +198,8 @@ def _plain(layer: Layer, shape: Shape) -> Any:
     return matrix.transpose(0, 2, 1, 3)
 
 
-def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: DTypeLike) -> list[Any]:
-    """Return nodes (B, n), frames (B, 3, 3) and the matrices of bodies, for `own_products`.
+def self_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: DTypeLike) -> list[Any]:
+    """Return nodes (B, n), frames (B, 3, 3) and the matrices of bodies, for `self_products`.
 
     Bodies of a shape have one matrix (rows n, columns n). Dense ones of shapes with one body each,
     which have as many nodes, are stacked: (B, rows n, columns n).
@@ -222,8 +222,8 @@ def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: DTypeLi
     ]
 
 
-def own_products(own: Any, q: AnyArray, rows: int, transposed: bool = False) -> Any:
-    """Yield the nodes of bodies, and the products with their own matrices: see `own_parts`.
+def self_products(own: Any, q: AnyArray, rows: int, transposed: bool = False) -> Any:
+    """Yield the nodes of bodies, and the products with their own matrices: see `self_parts`.
 
     q is (k, columns, N).
     """
@@ -240,8 +240,8 @@ def own_products(own: Any, q: AnyArray, rows: int, transposed: bool = False) -> 
 
 def product(matrix: AnyArray, vectors: AnyArray, transposed: bool) -> Any:
     """Return products with rows (k, n) of vectors: matrices of events stand left."""
-    left = matrix.transpose() if transposed else matrix
-    return (left @ vectors[0])[None] if len(vectors) == 1 else (left @ vectors.T).T
+    operator = matrix.transpose() if transposed else matrix
+    return (operator @ vectors[0])[None] if len(vectors) == 1 else (operator @ vectors.T).T
 
 
 def _rotated(frames: AnyArray, values: AnyArray) -> Any:
