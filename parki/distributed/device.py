@@ -24,14 +24,14 @@ def choose_transport(team: Team, space: ExecutionSpace) -> Transport:
     """Return the fastest transport that all ranks have."""
     if not space.on_device:
         return HostTransport(team)
-    told = team.allgather((place(space), bool(_nccl().available)))
+    told = team.allgather((node_and_device(space), bool(_nccl().available)))
     # NCCL refuses ranks that share a device.
     if all(nccl for _, nccl in told) and len({here for here, _ in told}) == team.size:
         return NcclTransport(team)
     return StagedTransport(team)
 
 
-def place(space: ExecutionSpace) -> tuple[str, str]:
+def node_and_device(space: ExecutionSpace) -> tuple[str, str]:
     """Return the node whose memory this rank uses, and its device if the space is on one."""
     if not space.on_device:
         return socket.gethostname(), ""
@@ -78,10 +78,10 @@ class NcclTransport(Transport):
         """Exchange by one group of sends and receives."""
         self._begin(parcels)
         stream, byte = self.xp.cuda.get_current_stream().ptr, self.nccl.NCCL_CHAR
-        given = cut(parcels.send, [(count,) for count in parcels.send_counts])
+        outgoing = cut(parcels.send, [(count,) for count in parcels.send_counts])
         got = cut(parcels.receive, [(count,) for count in parcels.receive_counts])
         self.nccl.groupStart()
-        for other, (out, into) in enumerate(zip(given, got, strict=True)):
+        for other, (out, into) in enumerate(zip(outgoing, got, strict=True)):
             if other == self.team.rank:
                 into[...] = out
                 continue
@@ -144,12 +144,12 @@ def _communicator(team: Team, nccl: Any, device: int) -> Any:
     """
     if not _KEY:
         _KEY.append(team.mpi.Comm.Create_keyval())
-    kept = team.comm.Get_attr(_KEY[0])
-    if not all(team.allgather(kept is not None and kept[0] == device)):
+    device_and_nccl = team.comm.Get_attr(_KEY[0])
+    if not all(team.allgather(device_and_nccl is not None and device_and_nccl[0] == device)):
         name = team.broadcast(nccl.get_unique_id() if team.rank == 0 else None)
-        kept = (device, nccl.NcclCommunicator(team.size, name, team.rank))
-        team.comm.Set_attr(_KEY[0], kept)
-    return kept[1]
+        device_and_nccl = (device, nccl.NcclCommunicator(team.size, name, team.rank))
+        team.comm.Set_attr(_KEY[0], device_and_nccl)
+    return device_and_nccl[1]
 
 
 _KEY: list[int] = []

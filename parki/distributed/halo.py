@@ -41,15 +41,15 @@ class Halo:
         self,
         label: str,
         values: AnyArray,
-        given: list[list[Touched]],
-        place: str,
+        outgoing: list[list[Touched]],
+        field: str,
         got: list[list[Touched]],
     ) -> Iterator[tuple[Touched, Any]]:
-        """Send planes, which begin at the attribute ``place``; return the arriving planes."""
+        """Send planes, which begin at the attribute ``field``; return the arriving planes."""
         components, _, y, z = values.shape
         plane = components * y * z
         send_counts, receive_counts = (
-            [plane * sum(t.planes for t in parts) for parts in ranks] for ranks in (given, got)
+            [plane * sum(t.planes for t in parts) for parts in ranks] for ranks in (outgoing, got)
         )
         parcels = self.transport.parcels(
             label, send_counts, receive_counts, values.dtype, rows=components
@@ -60,8 +60,8 @@ class Halo:
             shapes = ((components, part.planes, y, z) for part in parts)
             return zip(parts, cut(buffer, shapes), strict=True)
 
-        for part, block in blocks(parcels.send, given):
-            begin = getattr(part, place)
+        for part, block in blocks(parcels.send, outgoing):
+            begin = getattr(part, field)
             block[...] = values[:, begin : begin + part.planes]
         self.transport.exchange(parcels)
         return blocks(parcels.receive, got)

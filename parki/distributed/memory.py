@@ -34,7 +34,7 @@ from parki.runtime.spaces import free_memory
 
 
 @dataclass(frozen=True)
-class Place:
+class RankShare:
     """A rank's part of a sum.
 
     Attributes
@@ -47,7 +47,7 @@ class Place:
         Grid cells within which a target has its sources.
     axes : list of 3 ints
         The problem's axes in the order of the mesh.
-    given, own : tuple of 2 ints
+    caller_counts, slab_counts : tuple of 2 ints
         Numbers of targets and sources that the caller gave it, and in its slab.
     near : int
         Number of sources in its slab plus ghosts from others.
@@ -58,20 +58,20 @@ class Place:
     rank: int
     reach: int
     axes: list[int]
-    given: tuple[int, int]
-    own: tuple[int, int]
+    caller_counts: tuple[int, int]
+    slab_counts: tuple[int, int]
     near: int
 
 
-def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Memory:
+def predict(problem: Problem, chosen: Parameters, use: Use, share: RankShare) -> Memory:
     """Return the memory a rank needs; ``problem`` and ``use`` describe the sum over all ranks."""
-    mesh, slabs, rank, reach = place.mesh, place.slabs, place.rank, place.reach
+    mesh, slabs, rank, reach = share.mesh, share.slabs, share.rank, share.reach
     task, kind, size = use.task, use.task.sum, slabs.size
     item = np.dtype(task.dtype).itemsize
-    (targets, sources), (given_targets, given_sources) = place.own, place.given
+    (targets, sources), (caller_targets, caller_sources) = share.slab_counts, share.caller_counts
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
 
-    sides = problem.lattice.sides[place.axes]
+    sides = problem.lattice.sides[share.axes]
     stretch = slabs.stretch(rank, reach + 1)
     if stretch is not None and not problem.lattice.tilted:  # whose cells are the whole box's
         sides[0] *= (stretch[1] - stretch[0]) / slabs.cells[-1]
@@ -84,28 +84,28 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
         of_slab = replace(problem, lattice=lattice, targets=targets, sources=sources)
         return single.points_bytes(of_slab, chosen, use, slab)
 
-    held, _, _ = sort(given_targets, given_sources, use)
+    held, _, _ = sort(caller_targets, caller_sources, use)
     moved, _, far = sort(targets, sources, use)
-    _, near, _ = sort(targets, place.near, replace(use, same=False))
-    routes = 8.0 * (given_sources + (0 if use.same else given_targets) + place.near - sources)
+    _, near, _ = sort(targets, share.near, replace(use, same=False))
+    routes = 8.0 * (caller_sources + (0 if use.same else caller_targets) + share.near - sources)
     # Copies of a density: in the caller's order, in the slab's, with ghosts, and sorted.
-    densities = kind.near_rows * (given_sources + sources + 2 * place.near)
-    results = use.rows * (targets + given_targets)
+    densities = kind.near_rows * (caller_sources + sources + 2 * share.near)
+    results = use.rows * (targets + caller_targets)
     # In the dtype of what is given, which mixed precision rounds.
-    copies = kind.near_rows * (given_sources + sources)
-    copies += (use.rows + use.apart) * given_targets + use.copied(given_targets, given_sources)
+    copies = kind.near_rows * (caller_sources + sources)
+    copies += (use.rows + use.apart) * caller_targets + use.copied(caller_targets, caller_sources)
     far_field, swaps = _convolve(task, mesh, slabs, rank)
     plane = kind.symbol.grids * max(components_of(task)) * math.prod(mesh.padding.grid[1:])
     # Exchanges of points, densities, results and halos all reuse the memory of the first swap.
     largest = max(
         swaps[0],
         item * 2 * (chosen.points - 1) * plane if size > 1 else 0,
-        use.item * kind.rows * (given_sources + sources),
-        item * use.rows * (given_targets + targets),
-        use.item * 3 * (given_sources + sources),
+        use.item * kind.rows * (caller_sources + sources),
+        item * use.rows * (caller_targets + targets),
+        use.item * 3 * (caller_sources + sources),
     )
     parts = {
-        "points": near + far + routes + use.item * use.kept(given_targets, given_sources),
+        "points": near + far + routes + use.item * use.kept(caller_targets, caller_sources),
         "densities and results": float(item * (densities + results) + use.item * copies),
         "grid": size_in_bytes(slab_grids(task, stored)),
         **far_field,
@@ -156,7 +156,9 @@ def check_memory(
     ``length`` is the cube root of the box's volume, in the user's unit. The message proposes
     options that would fit, assuming that a rank's memory scales as one plan of all points does.
     """
-    told = team.allgather((device.place(use.task.space), needed, free_memory(use.task.space)))
+    told = team.allgather(
+        (device.node_and_device(use.task.space), needed, free_memory(use.task.space))
+    )
     worst, words = 1.0, ""
     for here in dict.fromkeys(there for there, _, _ in told):
         ranks = [rank for rank, (there, _, _) in enumerate(told) if there == here]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from parki.distributed import memory
 from parki.distributed.device import choose_transport
 from parki.distributed.far import SlabFar
-from parki.distributed.memory import Place
+from parki.distributed.memory import RankShare
 from parki.distributed.near import SlabP2P
 from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs, longest_first, near_work
@@ -107,17 +107,17 @@ class Slab(Pipeline):
             targets, sources = (int(count[first:last].sum()) for count in counts)
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
             use = Use(task, points.survey.same, False)
-            place = Place(
+            share = RankShare(
                 mesh=mesh,
                 slabs=slabs,
                 rank=self.team.rank,
                 reach=reach,
                 axes=new.order.axes,
-                given=(points.targets, points.sources),
-                own=(targets, sources),
+                caller_counts=(points.targets, points.sources),
+                slab_counts=(targets, sources),
                 near=near,
             )
-            new.memory = memory.predict(setup.problem, setup.parameters, use, place)
+            new.memory = memory.predict(setup.problem, setup.parameters, use, share)
             memory.check_memory(
                 self.team,
                 setup.problem,
@@ -133,10 +133,10 @@ class Slab(Pipeline):
             for index in (cells[1:] if same else cells)
         ]
         new._to_targets, new._from_sources = routes[0], routes[-1]
-        own = {"src": new._from_sources.forward("points", arrays["src"])}
-        own["trg"], exact, norms, point_radii, tensors = own["src"], None, None, None, None
+        local = {"src": new._from_sources.forward("points", arrays["src"])}
+        local["trg"], exact, norms, point_radii, tensors = local["src"], None, None, None, None
         if not same:
-            own["trg"] = new._to_targets.forward("points", arrays["trg"])
+            local["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
             exact = arrays["norms"] * task.dtype.type(solver_box.factor)
             exact = new._from_sources.forward("points", exact)
@@ -147,22 +147,22 @@ class Slab(Pipeline):
         if "src_radii" in arrays:
             of_targets = new._to_targets.forward("points", arrays["trg_radii"])
             point_radii = of_targets[0], new._from_sources.forward("points", arrays["src_radii"])[0]
-        own_faxen = FaxenCorrections.of(task, solver_box, point_radii)
-        src = solver_box.wrap(task, own["src"])
-        trg = src if same else solver_box.wrap(task, own["trg"])
-        kept = same_setup and slabs == self.slabs
-        far = self.far if kept else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, norms, own_faxen, tensors)
-        new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.team.sum)
+        faxen = FaxenCorrections.of(task, solver_box, point_radii)
+        src = solver_box.wrap(task, local["src"])
+        trg = src if same else solver_box.wrap(task, local["trg"])
+        unchanged = same_setup and slabs == self.slabs
+        far = self.far if unchanged else SlabFar(new.transport, slabs, setup)
+        new.far = far.placed(trg, src, norms, faxen, tensors)
+        new.gauge = setup.gauge(local["trg"], local["src"], exact, together=self.team.sum)
         new.near = SlabP2P(
             new.transport,
             slabs,
             setup,
             reach=reach,
-            trg=own["trg"],
-            src=own["src"],
+            trg=local["trg"],
+            src=local["src"],
             norms=norms,
-            point_radii=own_faxen.radii,
+            point_radii=faxen.radii,
             cells=_cells(setup, src),
             tensors=tensors,
         )
@@ -267,15 +267,15 @@ class Slab(Pipeline):
                 f"dens holds {len(dens)} densities on rank {self.team.rank}, but the ranks have "
                 f"{', '.join(map(str, counts))}; all ranks give the same number"
             )
-        for place, each in enumerate(dens):
-            self._sum(each, {name: array[place] for name, array in results.items()}, watch)
+        for n, density in enumerate(dens):
+            self._sum(density, {name: array[n] for name, array in results.items()}, watch)
 
     def _sum(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch) -> None:
         """Sum a density (rows, sources); stages see results as (rows, targets)."""
         task, count = self.far.setup.task, self._to_targets.arriving
         rows = sum(map(len, results.values()))
         together = task.xp.zeros((rows, count), dtype=task.dtype)
-        own = dict(zip(results, _rows(together, results.values()), strict=True))
+        local = dict(zip(results, _rows(together, results.values()), strict=True))
         before = dict(self.transport.sent)
         with watch("densities"):
             dens = self.order.density(dens, task.sum.sources)
@@ -297,12 +297,12 @@ class Slab(Pipeline):
         # Stages that are timed do not overlap: each one's time would have parts of the other's.
         apart = watch is not unwatched or not self.overlap
         with task.space.adapter.beside(None if apart else far), watch("P2P"):
-            self.near.apply(near, own)
+            self.near.apply(near, local)
         if apart:
             far()
         with watch("G2P"):
-            self.far.gather(own)
-            self.gauge.add(exact, own)
+            self.far.gather(local)
+            self.gauge.add(exact, local)
         with watch("results"):
             back = task.xp.empty((rows, next(iter(results.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)
@@ -346,8 +346,8 @@ def _rows(values: AnyArray, like: Iterable[Any]) -> list[Any]:
 
 def _cells(setup: Setup, points: AnyArray) -> Any:
     """Return the grid cells along the first axis of wrapped points."""
-    place = (points[0] * setup.mesh.arguments["inverse_step"][0]).astype(np.int32)
-    return setup.task.xp.clip(place, 0, setup.mesh.padding.cells[0] - 1)
+    first_cell = (points[0] * setup.mesh.arguments["inverse_step"][0]).astype(np.int32)
+    return setup.task.xp.clip(first_cell, 0, setup.mesh.padding.cells[0] - 1)
 
 
 def _owners(setup: Setup, slabs: Slabs, cells: AnyArray) -> Any:

@@ -27,7 +27,7 @@ from parki.interchange import to_host
 from parki.runtime.forks import cached_property
 
 
-class Own:
+class PrivateComm:
     """parki's own communicator of some ranks, and what all teams of these ranks have in common.
 
     Attributes
@@ -56,8 +56,8 @@ class Own:
         self.votes += 1
         where = f"{' > '.join(self.calls)} ({step})" if self.calls else step
         # Numbers, of which the largest and, by the sign, the smallest are compared.
-        place = crc32(where.encode())
-        told = np.array([error is not None, place, -place], dtype=np.int64)
+        step_hash = crc32(where.encode())
+        told = np.array([error is not None, step_hash, -step_hash], dtype=np.int64)
         self.comm.Allreduce(self.mpi.IN_PLACE, told, self.mpi.MAX)
         failed, most, least = told.tolist()
         if not failed and most == -least:
@@ -71,14 +71,14 @@ class Own:
                 report = (ParkiError, f"{type(error).__name__}: {error}")
         reports = self.comm.allgather(report)
         if not failed:
-            other = next(rank for rank, each in enumerate(reports) if each != reports[0])
+            other = next(rank for rank, report in enumerate(reports) if report != reports[0])
             self.agreed = ParkiValueError(
                 f"ranks are in different calls: rank 0 of {len(reports)} is at {reports[0]}, but "
                 f"rank {other} is at {reports[other]}; all ranks make the same calls with the same "
                 "kinds of arguments, in the same order, also where several threads call plans"
             )
             raise self.agreed
-        ranks = [rank for rank, each in enumerate(reports) if each]
+        ranks = [rank for rank, report in enumerate(reports) if report]
         kind, message = reports[ranks[0]]
         if len(set(reports)) > 1:
             others = f" (and ranks {', '.join(map(str, ranks[1:]))})" if ranks[1:] else ""
@@ -107,13 +107,13 @@ class Team(Ranks):
     def __init__(self, comm: Any = None, engine: Callable[[Any], Any] = _no_engine) -> None:
         super().__init__(engine)
         self.mpi = _mpi()
-        given = self.mpi.COMM_WORLD if comm is None else comm
-        if not isinstance(given, self.mpi.Intracomm) or given == self.mpi.COMM_NULL:
+        communicator = self.mpi.COMM_WORLD if comm is None else comm
+        if not isinstance(communicator, self.mpi.Intracomm) or communicator == self.mpi.COMM_NULL:
             raise ParkiTypeError(
                 f"comm is {comm!r}; expected a communicator of mpi4py, such as MPI.COMM_WORLD"
             )
-        self._own = _own(self.mpi, given)
-        self.comm = self._own.comm
+        self._private = _private(self.mpi, communicator)
+        self.comm = self._private.comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         # Tells plans apart: the votes before its first one, which all ranks count equally.
         self._number: int | None = None
@@ -129,33 +129,33 @@ class Team(Ranks):
         if self.size == 1:
             yield
             return
-        with self._own.lock, self._called(call):
-            self._own.agreed = None
+        with self._private.lock, self._called(call):
+            self._private.agreed = None
             try:
                 yield
             except self.mpi.Exception:  # amid an exchange, where ranks cannot agree on anything
                 raise
             except Exception as error:
-                if error is not self._own.agreed:
-                    self._own.vote("failure", error)
+                if error is not self._private.agreed:
+                    self._private.vote("failure", error)
                 raise
             self.agree("end")
 
     @contextmanager
     def _called(self, call: str) -> Iterator[None]:
         if self._number is None:
-            self._number = self._own.votes
-        self._own.calls.append(f"{call or 'a call'} of plan {self._number}")
+            self._number = self._private.votes
+        self._private.calls.append(f"{call or 'a call'} of plan {self._number}")
         try:
             yield
         finally:
-            self._own.calls.pop()
+            self._private.calls.pop()
 
     def agree(self, step: str) -> None:
         """Raise if another rank has failed, or is at another step or in another call."""
         if self.size > 1:
-            with self._own.lock:
-                self._own.vote(step)
+            with self._private.lock:
+                self._private.vote(step)
 
     # ------------------------------------------------------------------ nodes
     @cached_property
@@ -230,31 +230,31 @@ def _mpi() -> Any:
     return MPI
 
 
-def _own(mpi: Any, comm: Any) -> Own:
+def _private(mpi: Any, comm: Any) -> PrivateComm:
     """Return parki's own communicator of these ranks, made once and kept with theirs.
 
     It keeps parki's messages apart from the caller's.
     """
     if not _KEY:
         _KEY.append(mpi.Comm.Create_keyval(delete_fn=_free))
-    own: Own | None = comm.Get_attr(_KEY[0])
-    if own is None:
-        own = Own(mpi, comm.Dup())
-        comm.Set_attr(_KEY[0], own)
-        if own.comm.Get_size() > 1:
+    private: PrivateComm | None = comm.Get_attr(_KEY[0])
+    if private is None:
+        private = PrivateComm(mpi, comm.Dup())
+        comm.Set_attr(_KEY[0], private)
+        if private.comm.Get_size() > 1:
             _end_together(mpi)
-            _OWN.append(own)
-    return own
+            _PRIVATE.append(private)
+    return private
 
 
-def _free(_comm: Any, _key: int, own: Own) -> None:
-    if own in _OWN:
-        _OWN.remove(own)
-    own.comm.Free()
+def _free(_comm: Any, _key: int, private: PrivateComm) -> None:
+    if private in _PRIVATE:
+        _PRIVATE.remove(private)
+    private.comm.Free()
 
 
 _KEY: list[int] = []
-_OWN: list[Own] = []  # of several ranks, in the order in which all ranks made them
+_PRIVATE: list[PrivateComm] = []  # of several ranks, in the order in which all ranks made them
 
 
 def _end_together(mpi: Any) -> None:
@@ -282,11 +282,11 @@ def _end_together(mpi: Any) -> None:
     def end() -> None:
         if os.getpid() != process or mpi.Is_finalized():
             return
-        for own in [*_OWN]:
+        for private in [*_PRIVATE]:
             ended = False
             while not ended:  # others may go on for a while, and hear that this rank does not
                 with suppress(ParkiError):
-                    own.vote("the end of its program")
+                    private.vote("the end of its program")
                     ended = True
 
     hook.ends_together = True  # type: ignore[attr-defined]

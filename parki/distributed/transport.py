@@ -122,7 +122,7 @@ class HostTransport(Transport):
         """
         self._begin(parcels)
         rank, size, comm = self.team.rank, self.team.size, self.team.comm
-        given = cut(parcels.send, [(count,) for count in parcels.send_counts])
+        outgoing = cut(parcels.send, [(count,) for count in parcels.send_counts])
         got = cut(parcels.receive, [(count,) for count in parcels.receive_counts])
         waiting = []
         # Each rank begins with its successor, so that the ranks do not all begin with the same one.
@@ -132,9 +132,9 @@ class HostTransport(Transport):
                 waiting.append(comm.Irecv(got[other], other))
         for step in range(1, size):
             other = (rank + step) % size
-            if given[other].size:
-                waiting.append(comm.Isend(given[other], other))
-        got[rank][...] = given[rank]
+            if outgoing[other].size:
+                waiting.append(comm.Isend(outgoing[other], other))
+        got[rank][...] = outgoing[rank]
         self.team.mpi.Request.Waitall(waiting)
 
 

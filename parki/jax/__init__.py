@@ -232,6 +232,6 @@ def _varying_alike(arrays: list[jax.Array]) -> list[jax.Array]:
     over = [varying(jax.typeof(array)) for array in arrays]
     axes = frozenset().union(*over)
     return [
-        jax.lax.pcast(array, tuple(axes - own), to="varying") if axes - own else array
-        for array, own in zip(arrays, over, strict=True)
+        jax.lax.pcast(array, tuple(axes - varies), to="varying") if axes - varies else array
+        for array, varies in zip(arrays, over, strict=True)
     ]

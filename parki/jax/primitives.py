@@ -46,9 +46,9 @@ def _callback(run: Any, many: bool, on_device: bool) -> Any:
                 xp = get_execution_space("GPU").array_module
                 stack.enter_context(xp.asarray(buffers[0]).device)
                 stack.enter_context(xp.cuda.ExternalStream(context.stream))
-            results = run(*(xp.asarray(each) for each in buffers))
-            for into, each in zip(*((out, results) if many else ([out], [results])), strict=True):
-                xp.asarray(into)[...] = each
+            results = run(*(xp.asarray(buffer) for buffer in buffers))
+            for into, result in zip(*((out, results) if many else ([out], [results])), strict=True):
+                xp.asarray(into)[...] = result
 
     return call
 
@@ -137,7 +137,7 @@ def _like(array: AnyArray, shape: Shape) -> Any:
 def _sum_shapes(*arrays: Any, call: SumCall, names: tuple[str, ...], **_: Any) -> list[Shape]:
     kernel = call.kernel
     inputs = dict(zip(names, arrays, strict=False))
-    targets, sources = (each.shape[-1] for each in points_of(inputs))
+    targets, sources = (points.shape[-1] for points in points_of(inputs))
     expected = {
         "trg": (3, targets),
         "src": (3, sources),

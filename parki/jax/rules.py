@@ -191,7 +191,7 @@ def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
         array if dim is None else jnp.moveaxis(array, dim, 0)
         for array, dim in zip(arrays, dims, strict=True)
     ]
-    mapped = [place for place, dim in enumerate(dims) if dim is not None]
+    mapped = [n for n, dim in enumerate(dims) if dim is not None]
     names = params.get("names", ())
     alone = {
         SUM: [names.index("dens")] if "dens" in names else None,
@@ -204,11 +204,11 @@ def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
 
         def one(parts: Any) -> Any:
             arguments = list(moved)
-            for place, part in zip(mapped, parts, strict=True):
-                arguments[place] = part
+            for n, part in zip(mapped, parts, strict=True):
+                arguments[n] = part
             return primitive.bind(*arguments, **params)
 
-        results = jax.lax.map(one, [moved[place] for place in mapped])
+        results = jax.lax.map(one, [moved[n] for n in mapped])
     return results, [0] * len(results) if primitive.multiple_results else 0
 
 

@@ -59,37 +59,39 @@ class Grid:
             raise ParkiValueError(
                 f"shape is {shape}; expected 2 or 3 positive numbers, under 2**31 grid points"
             )
-        spacing = self._each("spacing", as_number, shape, "a positive length, or one for each axis")
-        origin = self._each("origin", as_number, shape, "a coordinate, or one for each axis")
-        periodic = self._each("periodic", as_flag, shape, "True, False, or one for each axis")
+        spacing = self._by_axis(
+            "spacing", as_number, shape, "a positive length, or one for each axis"
+        )
+        origin = self._by_axis("origin", as_number, shape, "a coordinate, or one for each axis")
+        periodic = self._by_axis("periodic", as_flag, shape, "True, False, or one for each axis")
         if not all(math.isfinite(h) and h > 0 for h in spacing):
             raise ParkiValueError(
                 f"spacing is {shown(self.spacing)}; expected positive, finite lengths"
             )
         if not all(map(math.isfinite, origin)):
             raise ParkiValueError(f"origin is {shown(self.origin)}; expected finite coordinates")
-        for name, found in zip(
+        for name, checked in zip(
             ("shape", "spacing", "origin", "periodic"),
             (shape, spacing, origin, periodic),
             strict=True,
         ):
-            object.__setattr__(self, name, found)
+            object.__setattr__(self, name, checked)
         given = None if self.values is None else tuple(as_array("values", self.values).shape)
         if given is not None and given[-len(shape) :] != shape:
             raise ParkiValueError(
                 f"values has shape {given}; expected {shape}, or components before"
             )
 
-    def _each(
+    def _by_axis(
         self, name: str, convert: Callable[[Any], Any], shape: tuple[int, ...], meaning: str
     ) -> tuple[Any, ...]:
         """Return a number for each axis."""
-        given = getattr(self, name)
+        values = getattr(self, name)
         try:
-            many = given if np.ndim(given) else [given] * len(shape)
+            many = values if np.ndim(values) else [values] * len(shape)
         except ValueError:  # of ragged lists
-            many = given
-        result = numbers(name, many, convert, meaning, given)
+            many = values
+        result = numbers(name, many, convert, meaning, values)
         if len(result) != len(shape):
             raise ParkiValueError(
                 f"{name} has {len(result)} numbers, but shape {shape} has {len(shape)} axes"
@@ -142,7 +144,7 @@ class Anchors:
     @property
     def before(self) -> tuple[int, ...]:
         """Number of mesh points before the grid's first one, along each axis."""
-        return tuple(0 if each else (self.window.points - 1) // 2 for each in self.periodic)
+        return tuple(0 if periodic else (self.window.points - 1) // 2 for periodic in self.periodic)
 
     @property
     def corner(self) -> NDArray[np.float64]:

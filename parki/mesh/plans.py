@@ -98,7 +98,7 @@ class _Plan(Uncopied):
         check_space({"points": points}, self.space)
         _check_points(points, grid)
         self.n_points = points.shape[1]
-        self.place = Anchors(grid, self.window)
+        self.anchors = Anchors(grid, self.window)
         _check_method(method, self._methods, grid)
         self.access = Access(self.space)
         with self.access():
@@ -112,12 +112,12 @@ class _Plan(Uncopied):
 
     def _shifted(self, points: AnyArray) -> Any:
         """Return points (3, N) in mesh coordinates, wrapped into the periods."""
-        xp, place = self.space.array_module, self.place
+        xp, anchors = self.space.array_module, self.anchors
         moved = xp.zeros((3, self.n_points), dtype=self.dtype)
-        corner = self.space.adapter.constant(place.corner[:, None], self.dtype)
+        corner = self.space.adapter.constant(anchors.corner[:, None], self.dtype)
         xp.subtract(points, corner, out=moved[-self.grid.dimensions :])
         wrapped, _ = locate(
-            moved, place.box, (1, 1, 1), place.periodic, (0.0, 0.0, 0.0), self.space
+            moved, anchors.box, (1, 1, 1), anchors.periodic, (0.0, 0.0, 0.0), self.space
         )
         return wrapped
 
@@ -146,11 +146,11 @@ class _Plan(Uncopied):
         check_output("out", out, shape if one else whole, values, self.space, "values")
         return out.reshape(whole)
 
-    def _result(self, found: Any, out: AnyArray, like: AnyArray) -> Any:
+    def _result(self, values: Any, out: AnyArray, like: AnyArray) -> Any:
         """Return results in the caller's shape and library."""
         if out is not None:
             return out
-        return as_given(found[0] if self.components == 1 else found, like)
+        return as_given(values[0] if self.components == 1 else values, like)
 
     def describe(self) -> str:
         """Return in words what the plan does."""
@@ -208,7 +208,7 @@ class SpreadPlan(_Plan):
         counts = dict.fromkeys(count for _, count in groups(self.components))
         self._variants = {count: self._variant(method, count) for count in counts}
         variant = next(iter(self._variants.values()))
-        prepare([k for each in self._variants.values() for k in each.launches])
+        prepare([k for variant in self._variants.values() for k in variant.launches])
         self._sources, self._arguments = variant.place(self._points)
         self._sorted = self._stored = None
         if variant.sorts:
@@ -223,7 +223,7 @@ class SpreadPlan(_Plan):
     def _variant(self, method: str, count: int) -> Variant:
         """Return the variant for as many components."""
         fields = Fields({"PLAIN": count, "LAYERS": False}, count, count)
-        return VARIANTS[method](self.place.mesh(self.space, self.dtype, fields, method))
+        return VARIANTS[method](self.anchors.mesh(self.space, self.dtype, fields, method))
 
     @telling
     def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
@@ -244,8 +244,8 @@ class SpreadPlan(_Plan):
         result = self._output(out, self.grid.shape, dens)
         with self.access():
             self._spread(dens, result)
-        found: ArrayT = self._result(result, out, values)
-        return found
+        returned: ArrayT = self._result(result, out, values)
+        return returned
 
     def _spread(self, dens: AnyArray, result: AnyArray) -> None:
         """Spread densities (components, N) onto a grid's values."""
@@ -259,10 +259,10 @@ class SpreadPlan(_Plan):
             clear(stored)
         for first, count in groups(self.components):
             part = slice(first, first + count)
-            given = dict(self._arguments, dens=dens[part], grid=stored[part], first=0)
-            self._variants[count].spread(given)
+            arguments = dict(self._arguments, dens=dens[part], grid=stored[part], first=0)
+            self._variants[count].spread(arguments)
         if not self._direct:
-            _copy(result, self.place.of_grid(stored))
+            _copy(result, self.anchors.of_grid(stored))
 
 
 class InterpolatePlan(_Plan):
@@ -289,7 +289,7 @@ class InterpolatePlan(_Plan):
         # all of them. Other fields are copied into a larger one, which continues beyond the ends.
         few = grid.shape[-1] >= FEW_WRAP * self.window.points
         whole = all(grid.periodic) and (few or chosen in ("tile", "stored"))
-        mesh = self.place.mesh(self.space, self.dtype, fields, gather=chosen, spills=not whole)
+        mesh = self.anchors.mesh(self.space, self.dtype, fields, gather=chosen, spills=not whole)
         self._g2p: Any
         if chosen == "stored":
             self._g2p = stored_mesh.StoredG2P(mesh, self._points)
@@ -323,8 +323,8 @@ class InterpolatePlan(_Plan):
         result = self._output(out, (self.n_points,), field)
         with self.access():
             self._interpolate(field, result)
-        found: ArrayT = self._result(result, out, values)
-        return found
+        returned: ArrayT = self._result(result, out, values)
+        return returned
 
     def _interpolate(self, field: AnyArray, result: AnyArray) -> None:
         """Interpolate a field (components, grid) at the points."""
@@ -332,7 +332,7 @@ class InterpolatePlan(_Plan):
         if stored is None:
             stored = field.reshape((self.components, *self._shape))
         else:
-            _copy(self.place.of_grid(stored), field)
+            _copy(self.anchors.of_grid(stored), field)
             if self._spill:
                 n = stored.shape[3] - self._spill
                 stored[..., n:] = stored[..., : self._spill]
@@ -363,15 +363,15 @@ def spread(
     Grid
         The grid with values of shape ``grid.shape``, or (C, ``grid.shape``).
     """
-    given = as_array("values", values)
-    if given.ndim not in (1, 2):
-        raise ParkiValueError(f"values has shape {given.shape}; expected (N,) or (C, N)")
-    components = 1 if given.ndim == 1 else given.shape[0]
+    array = as_array("values", values)
+    if array.ndim not in (1, 2):
+        raise ParkiValueError(f"values has shape {array.shape}; expected (N,) or (C, N)")
+    components = 1 if array.ndim == 1 else array.shape[0]
     plan = SpreadPlan(
         points, grid, window, method, components=components, execution_space=execution_space
     )
     on_grid: Any = plan(values)
-    return grid.with_values(on_grid if given.ndim == 1 or components > 1 else on_grid[None])
+    return grid.with_values(on_grid if array.ndim == 1 or components > 1 else on_grid[None])
 
 
 def interpolate(
@@ -399,9 +399,9 @@ def interpolate(
         raise ParkiTypeError(
             "grid has no values; give a Grid with values, such as what spread returns"
         )
-    given = as_array("grid.values", grid.values)
-    plain = given.ndim == grid.dimensions
-    components = 1 if plain else given.shape[0]
+    array = as_array("grid.values", grid.values)
+    plain = array.ndim == grid.dimensions
+    components = 1 if plain else array.shape[0]
     plan = InterpolatePlan(
         points, grid, window, method, components=components, execution_space=execution_space
     )
@@ -460,7 +460,7 @@ def _copy(target: AnyArray, source: AnyArray) -> None:
         return
     planes = [(c, part) for c in range(len(target)) for part in cuts(target.shape[1], threads)]
 
-    def copy(place: tuple[int, slice]) -> None:
-        target[place] = source[place]
+    def copy(part: tuple[int, slice]) -> None:
+        target[part] = source[part]
 
     run_in_threads(copy, planes, threads)

@@ -289,7 +289,7 @@ class Bodies:
         )
         return (*arrays, self.xp.asarray(body))
 
-    def _each(self, name: str) -> list[np.ndarray]:
+    def _by_body(self, name: str) -> list[np.ndarray]:
         parts = [shape.part(name) for shape in self.shapes]
         return [parts[kind] for kind in self.kinds]
 
@@ -298,15 +298,15 @@ class Bodies:
         return self.xp.asarray(joined.astype(self._dtype))
 
     def _joined(self, name: str) -> Any:
-        return self._array(self._each(name))
+        return self._array(self._by_body(name))
 
     def _rotated(self, name: str) -> Any:
-        both = zip(self.frames, self._each(name), strict=True)
-        return self._array([frame @ each for frame, each in both])
+        vectors = zip(self.frames, self._by_body(name), strict=True)
+        return self._array([frame @ local for frame, local in vectors])
 
     def _placed(self, name: str) -> Any:
-        both = zip(self.centres.T, self.frames, self._each(name), strict=True)
-        return self._array([centre[:, None] + frame @ each for centre, frame, each in both])
+        points = zip(self.centres.T, self.frames, self._by_body(name), strict=True)
+        return self._array([centre[:, None] + frame @ local for centre, frame, local in points])
 
 
 def numbers(name: str, values: AnyArray) -> Any:

@@ -262,7 +262,7 @@ class ByBodies:
         self._sums = sums_by(np, indices[2], counts[0]).astype(data.dtype)
         self.nnz = data.size
 
-    def _each(self, work: Any) -> None:
+    def _over_bodies(self, work: Any) -> None:
         """Call ``work(nodes, events, matrix)`` for each body, with slices and its matrix."""
         first, starts, _ = self._indices
         _, _, columns, n = self._data.shape
@@ -285,7 +285,7 @@ class ByBodies:
             product = matrix @ q[:, nodes].reshape((columns * n, *many))
             values[events] = product.reshape((-1, rows, *many))
 
-        self._each(work)
+        self._over_bodies(work)
         results = (self._sums @ values.reshape(count, -1)).reshape((-1, rows, *many))
         return np.moveaxis(results, 1, 0).reshape((-1, *many))
 
@@ -304,7 +304,7 @@ class ByBodies:
             product = matrix.T @ v[events].reshape((-1, *many))
             densities[:, nodes] = product.reshape((columns, n, *many))
 
-        self._each(work)
+        self._over_bodies(work)
         return densities.reshape((-1, *many))
 
 

@@ -51,7 +51,7 @@ def constant(name: str, value: Any) -> Any:
     if isinstance(value, Expert):
         return [constant(field, getattr(value, field)) for field in EXPERT]
     if isinstance(value, (list, tuple)) and not isinstance(value, Varied):
-        items = [constant(name, each) for each in value]
+        items = [constant(name, item) for item in value]
         return items if isinstance(value, list) else tuple(items)
     is_array = hasattr(value, "shape") or isinstance(value, Varied)
     raise ParkiTypeError(

@@ -48,12 +48,12 @@ def _placed(inputs: Named, lists: list[Named]) -> tuple[Named, list[Named]]:
 def _push(call: Call, inputs: Named, moves: list[Named]) -> Any:
     """Return the change of a sum, or the change of this, in the graph."""
     kernel, options = call
-    inputs, left = _placed(inputs, moves)
-    if len(left) > 2:
+    inputs, others = _placed(inputs, moves)
+    if len(others) > 2:
         second.refuse_third()
-    if not left:
+    if not others:
         return SumFunction.apply(kernel, of_change(options), *map(inputs.get, INPUTS))
-    lists = (inputs, *left, {})[:3]
+    lists = (inputs, *others, {})[:3]
     tensors = [named.get(name) for named in lists for name in INPUTS]
     return Push.apply(kernel, options, *tensors)
 
@@ -64,15 +64,15 @@ def _pull(call: Call, inputs: Named, values: AnyArray, wrt: Any, moves: list[Nam
     ``wrt`` says of each input whether it is asked for.
     """
     kernel, options = call
-    inputs, left = _placed(inputs, moves)
-    alone = len(left) < len(moves)  # densities moved alone, and it depends on no others
-    names = [n for n, asked in zip(INPUTS, wrt, strict=True) if asked]
+    inputs, others = _placed(inputs, moves)
+    alone = len(others) < len(moves)  # densities moved alone, and it depends on no others
+    names = [n for n, wanted in zip(INPUTS, wrt, strict=True) if wanted]
     names = [name for name in names if not (alone and name == "dens")]
-    if values is None or not names or not all(left):
+    if values is None or not names or not all(others):
         return {}
-    if len(left) > 1:
+    if len(others) > 1:
         second.refuse_third()
-    lists = (inputs, *left, {})[:2]
+    lists = (inputs, *others, {})[:2]
     tensors = [named.get(name) for named in lists for name in INPUTS]
     derivatives = Pull.apply(kernel, options, " ".join(names), *tensors, values)
     return dict(zip(names, derivatives, strict=True))
@@ -83,7 +83,7 @@ def _back(call: Call, inputs: Named, values: AnyArray, moves: list[Named], needs
     wrt = [needs[n : n + 5] for n in range(0, len(needs), 5)]
     others = [moves, *(second.without(moves, one) for one in moves), []]
     pairs = zip(wrt, others, strict=False)
-    parts = [_pull(call, inputs, values, asked, others) for asked, others in pairs]
+    parts = [_pull(call, inputs, values, wanted, others) for wanted, others in pairs]
     return [part.get(name) for part in parts for name in INPUTS]
 
 

@@ -26,13 +26,13 @@ def map_sum(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, An
 
 def map_pull(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
     """Map derivatives with arguments kernel, options, names, the inputs, moves, and values."""
-    place = -1
+    several = -1
     if arguments[2] == "dens":  # they do not depend on the density
-        place, dim = len(arguments) - 1, dims[DENS]
+        several, dim = len(arguments) - 1, dims[DENS]
         one = arguments[DENS] if dim is None else arguments[DENS].select(dim, 0)
         arguments = (*arguments[:DENS], one, *arguments[DENS + 1 :])
         dims = (*dims[:DENS], None, *dims[DENS + 1 :])
-    return _mapped(call, place, len(SUMS[arguments[0]].value_shape(0)), info, dims, arguments)
+    return _mapped(call, several, len(SUMS[arguments[0]].value_shape(0)), info, dims, arguments)
 
 
 def map_push(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
@@ -53,26 +53,26 @@ def _mapped(
 
     The call takes several values at once of its argument ``several``, which has so many ``axes``.
     """
-    mapped = [place for place, dim in enumerate(dims) if isinstance(dim, int)]
+    mapped = [n for n, dim in enumerate(dims) if isinstance(dim, int)]
     if not mapped:
-        return _each(call(*arguments), lambda one: one), None
+        return _per_result(call(*arguments), lambda one: one), None
     if mapped == [several]:
         stacked = arguments[several].movedim(dims[several], 0)
         many = stacked.shape[: stacked.ndim - axes]
         flat = stacked.reshape(-1, *stacked.shape[len(many) :])
         result = call(*arguments[:several], flat, *arguments[several + 1 :])
-        result = _each(result, lambda one: one.reshape(*many, *one.shape[1:]))
+        result = _per_result(result, lambda one: one.reshape(*many, *one.shape[1:]))
     else:
         results = []
-        for place in range(info.batch_size):
+        for n in range(info.batch_size):
             pairs = zip(arguments, dims, strict=True)
-            part = (a.select(d, place) if isinstance(d, int) else a for a, d in pairs)
+            part = (a.select(d, n) if isinstance(d, int) else a for a, d in pairs)
             results.append(call(*part))
         result = _stacked(results)
-    return result, _each(result, lambda _: 0)
+    return result, _per_result(result, lambda _: 0)
 
 
-def _each(result: AnyArray, change: Callable[[Any], Any]) -> Any:
+def _per_result(result: AnyArray, change: Callable[[Any], Any]) -> Any:
     """Apply ``change`` to a result, or to each of several."""
     if isinstance(result, torch.Tensor):
         return change(result)
@@ -82,4 +82,4 @@ def _each(result: AnyArray, change: Callable[[Any], Any]) -> Any:
 def _stacked(results: list[Any]) -> Any:
     if isinstance(results[0], torch.Tensor):
         return torch.stack(results)
-    return type(results[0])(torch.stack(each) for each in zip(*results, strict=True))
+    return type(results[0])(torch.stack(parts) for parts in zip(*results, strict=True))

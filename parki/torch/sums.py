@@ -45,7 +45,7 @@ def summed(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> A
 
 def named(tensors: Iterable[Any]) -> dict[str, Any]:
     """Return the inputs that are not None, by name."""
-    return {n: each for n, each in zip(INPUTS, tensors, strict=True) if each is not None}
+    return {n: tensor for n, tensor in zip(INPUTS, tensors, strict=True) if tensor is not None}
 
 
 def pulled(
