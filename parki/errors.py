@@ -91,7 +91,7 @@ def by_words(words: dict[str, str]) -> Iterator[None]:
         yield
     except ParkiError as error:
         pattern = rf"\b({'|'.join(words)})\b"
-        error.args = tuple(re.sub(pattern, lambda m: words[m[1]], str(each)) for each in error.args)
+        error.args = tuple(re.sub(pattern, lambda m: words[m[1]], str(text)) for text in error.args)
         raise
 
 

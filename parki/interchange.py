@@ -227,7 +227,7 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
 
 
 def names_of(
-    name: str, given: Any, meaning: str, choices: Sequence[str] = (), *, mapping: bool = False
+    name: str, value: Any, meaning: str, choices: Sequence[str] = (), *, mapping: bool = False
 ) -> None:
     """Refuse what is no collection of texts, or of some of the choices, if there are any.
 
@@ -238,11 +238,11 @@ def names_of(
     ParkiTypeError, ParkiValueError
     """
     kind = Mapping if mapping else Collection
-    whole = isinstance(given, kind) and getattr(given, "ndim", 1) > 0  # an array may be one number
-    if not whole or not all(isinstance(each, str) for each in given):
-        raise ParkiTypeError(f"{name} is {shown(given)}; expected {meaning}")
-    if isinstance(given, str) or not {*given} or (choices and not {*given} <= {*choices}):
-        raise ParkiValueError(f"{name} is {shown(given)}; expected {meaning}")
+    whole = isinstance(value, kind) and getattr(value, "ndim", 1) > 0  # an array may be one number
+    if not whole or not all(isinstance(each, str) for each in value):
+        raise ParkiTypeError(f"{name} is {shown(value)}; expected {meaning}")
+    if isinstance(value, str) or not {*value} or (choices and not {*value} <= {*choices}):
+        raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
 
 
 def shown(value: Any) -> str:

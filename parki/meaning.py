@@ -29,9 +29,9 @@ def refuse_meaning(name: str, value: Any) -> None:
     ParkiTypeError
     """
     if isinstance(value, (list, tuple)):
-        for each in value:
-            if not isinstance(each, (float, int)):
-                refuse_meaning(name, each)
+        for item in value:
+            if not isinstance(item, (float, int)):
+                refuse_meaning(name, item)
         return
     kind = type(value)
     if isinstance(value, np.ma.MaskedArray) or kind.__name__ == "MaskedTensor":
@@ -63,13 +63,13 @@ def refuse_variable(name: str, value: Any) -> None:
     ------
     ParkiTypeError
     """
-    for each in value if isinstance(value, (list, tuple)) else [value]:
-        if what := variable(each):
-            remedy = f", such as {name}.detach()" if is_tensor(each) else ""
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        if what := variable(item):
+            remedy = f", such as {name}.detach()" if is_tensor(item) else ""
             why = "and parki has no derivatives by them"
             if name == "box":
                 why = "except a tensor that requires a gradient, for parki.torch"
-                why = "except box= of the calls of parki.jax" if _is_tracer(each) else why
+                why = "except box= of the calls of parki.jax" if _is_tracer(item) else why
             raise ParkiTypeError(
                 f"{name} {what}, but options are constants, {why}; pass plain numbers{remedy}"
             )
@@ -103,8 +103,8 @@ def given_box(box: Any) -> Any:
 
 def varied(box: Any) -> Any:
     """Return the tensor of a box that has derivatives; None of other boxes."""
-    given = given_box(box)
-    return given if is_tensor(given) and _derived(given) else None
+    numbers = given_box(box)
+    return numbers if is_tensor(numbers) and _derived(numbers) else None
 
 
 def values_of(name: str, tensor: AnyArray) -> Any:

@@ -146,9 +146,9 @@ def telling(call: Call) -> Call:
         return call
 
     @functools.wraps(call)
-    def within(*given: Any, **named: Any) -> Any:
+    def within(*arguments: Any, **named: Any) -> Any:
         try:
-            return call(*given, **named)
+            return call(*arguments, **named)
         except _KINDS as error:
             if not _of_memory(error):
                 raise

@@ -223,38 +223,38 @@ def estimate(
         raise ParkiTypeError(
             f"radii is for parki.estimate of {', '.join(SPHERES[:-1])} and {SPHERES[-1]}"
         )
-    place = _where(machine, options)
+    where = _where(machine, options)
     names = _moved(kernel, radii, flag("torques", torques), options) if spheres else [(name, want)]
-    sums = [each for name, results in names for each in _sums(name, results, options)]
+    sums = [single for name, results in names for single in _sums(name, results, options)]
     seconds = dict.fromkeys(("P2P", "P2G", "FGC", "G2P"), 0.0)
     chosen, fits, parts = list[str](), tuple[str, ...](), dict[str, float]()
     held = peak = 0.0
     first, noise, solve = math.nan, None, None
-    for each in sums:
+    for single in sums:
         problem, parameters, needs, length = _chosen(
-            each,
+            single,
             (count, sources, systems),
             dtype=np_dtype,
-            place=place,
+            machine=where,
             first=first,
             same=targets is None,
         )
         first = first if first == first else length
         memory = predict(problem, parameters, needs)
-        many = len(each.shared.lists) if each.shared else 1
+        many = len(single.shared.lists) if single.shared else 1
         for stage, value in parameters.seconds.items():
             seconds[stage] += many * value
         peak = max(peak, sum(parts.values()) + memory.peak)
         for part, size in memory.parts.items():
             parts[part] = parts.get(part, 0.0) + size
         held += memory.held
-        if peak > place.free:
-            fits = tuple(fitting(problem, parameters, needs, place.free, length))
+        if peak > where.free:
+            fits = tuple(fitting(problem, parameters, needs, where.free, length))
         grid = problem.pad(
             parameters.steps, parameters.points, parameters.cutoff, parameters.split
         ).grid
         chosen.append(
-            f"{each.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "
+            f"{single.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "
             f"{' x '.join(map(str, grid))}, window of {parameters.points} points"
         )
     if kernel == "spheres" and options.periodicity == 3:
@@ -272,15 +272,15 @@ def estimate(
             options,
             counts=(count, sources, systems),
             dtype=f"{np_dtype}",
-            space=place.space,
+            space=where.space,
         ),
         seconds,
         noise,
         solve,
         Memory(parts, held, peak),
-        None if machine else place.free,
+        None if machine else where.free,
         tuple(dict.fromkeys(chosen)),
-        f"uniform random points, and costs {best}{_hint(best, place)}",
+        f"uniform random points, and costs {best}{_hint(best, where)}",
         fits,
     )
 
@@ -334,30 +334,30 @@ def _where(machine: str | Path | None, options: EwaldOptions) -> _Machine:
     return _Machine(ExecutionSpace("Cuda" if content["device"] else "OpenMP"), content)
 
 
-def _hint(best: str, place: _Machine) -> str:
+def _hint(best: str, machine: _Machine) -> str:
     """Return the advice by which the numbers become better, if there is any."""
-    if best.startswith("measured") or place.content is not None:
+    if best.startswith("measured") or machine.content is not None:
         return ""
     return "; this machine was not measured, and may take several times as long: run 'parki tune'"
 
 
 def _sums(kernel: str, want: str | tuple[str, ...], options: EwaldOptions) -> Iterator[_OneSum]:
     """Yield the sums that a plan would have as members."""
-    asked = SumRequest.of(kernel, want, options)
-    if asked.composite is None:
-        yield _OneSum(asked.name, asked.want, options)
+    request = SumRequest.of(kernel, want, options)
+    if request.composite is None:
+        yield _OneSum(request.name, request.want, options)
         return
-    scales = {name: (size, power) for name, size, power in asked.composite.scales}
-    for one in together(joined(asked.composite.addends)):
+    scales = {name: (size, power) for name, size, power in request.composite.scales}
+    for one in together(joined(request.composite.addends)):
         yield _OneSum(one.kernel, one.want, options.of_sums(), one, scales.get(one.kernel))
 
 
 def _chosen(
-    each: _OneSum,
+    single: _OneSum,
     counts: tuple[int, int, int],
     *,
     dtype: DTypeLike,
-    place: _Machine,
+    machine: _Machine,
     first: float,
     same: bool,
 ) -> tuple[Problem, Parameters, Use, float]:
@@ -367,19 +367,19 @@ def _chosen(
     """
     all_targets, all_sources, systems = counts
     options, targets, of_system = (
-        each.options,
+        single.options,
         -(-all_targets // systems),
         -(-all_sources // systems),
     )
     lattice, sampled = resolve(options, np.empty((0, 3))), min(of_system, SAMPLE)
-    trg, src = _sample(each, lattice, targets=min(targets, SAMPLE), sources=sampled, same=same)
+    trg, src = _sample(single, lattice, targets=min(targets, SAMPLE), sources=sampled, same=same)
     sources, same = round(of_system * src.shape[1] / sampled), same and src is trg
     ends = np.array([src.min(axis=1), src.max(axis=1)])
-    if each.scale is not None and first == first:  # as `Placement` does
-        size, power = each.scale
+    if single.scale is not None and first == first:  # as `Placement` does
+        size, power = single.scale
         options = options.looser((first / size) ** power)
-    want = (each.want,) if isinstance(each.want, str) else tuple(each.want)
-    task = Task(each.kernel, place.space, options.arithmetic(dtype), options, want)
+    want = (single.want,) if isinstance(single.want, str) else tuple(single.want)
+    task = Task(single.kernel, machine.space, options.arithmetic(dtype), options, want)
     solver_box = SolverBox.of(task, lattice)
     edges = solver_box.lattice.edges
     trg, src = (_wrapped(cloud, lattice) * edges[:, None] for cloud in (trg, src))
@@ -394,25 +394,25 @@ def _chosen(
         counts=(targets, sources, systems),
         tolerance=tolerance,
         density=density,
-        best=place.machine(task),
-        most_kept=0.0 if options.deterministic else place.kept(systems * targets),
+        best=machine.machine(task),
+        most_kept=0.0 if options.deterministic else machine.kept(systems * targets),
     )
     return problem, select(problem), Use(task, same, False), solver_box.length
 
 
 def _sample(
-    each: _OneSum, lattice: Lattice, *, targets: int, sources: int, same: bool
+    single: _OneSum, lattice: Lattice, *, targets: int, sources: int, same: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return random points of a sum, where maps put them, as if the box were along the axes."""
     rng = np.random.default_rng(0)
     edges = lattice.by_user(lattice.sides + lattice.origin)[:, None]
     trg = edges * rng.random((3, targets))
     src = trg if same else edges * rng.random((3, sources))
-    if each.shared is None:
+    if single.shared is None:
         return trg, src
-    kind = SUMS[each.kernel]
+    kind = SUMS[single.kernel]
     norms: Any = (np.ones(targets), np.ones(sources)) if kind.pair.point_radii is not None else src
-    src, _ = each.shared.points({"points": src, "norms": norms}, kind)
+    src, _ = single.shared.points({"points": src, "norms": norms}, kind)
     return trg, src
 
 

@@ -33,11 +33,11 @@ MEMORY = {
 
 def memory_left() -> float:
     """Return the bytes that may still be allocated; infinity without a limit."""
-    left = math.inf
+    free = math.inf
     for version, group in _groups("memory"):
         limit, usage = MEMORY[version]
-        left = min(left, _read(functools.partial(_left, group, limit, usage)))
-    return left
+        free = min(free, _read(functools.partial(_left, group, limit, usage)))
+    return free
 
 
 @functools.lru_cache(maxsize=1)

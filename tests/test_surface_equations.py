@@ -170,12 +170,12 @@ def test_bodies_keep_their_plan_and_own_parts():
     equation = parki.RigidSurfaces(surface, **BOX)
     force = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, -1.0]])
     solved(equation, equation.right_side(force), rtol=1e-5)
-    plan, kept = equation.layer._plan, [id(each) for each in surface.shapes[0].kept.values()]
+    plan, kept = equation.layer._plan, [id(each) for each in surface.shapes[0].matrices.values()]
     turn = Rotation.random(2, random_state=5)
     moved = surface.centres + 0.02
     equation.update_positions(moved, turn.as_quat().T)
     assert equation.layer._plan is plan
-    assert [id(each) for each in surface.shapes[0].kept.values()] == kept
+    assert [id(each) for each in surface.shapes[0].matrices.values()] == kept
     anew = parki.RigidSurfaces(surface.moved(moved, turn), **BOX)
     values = [each(each.right_side(force)) for each in (equation, anew)]
     assert np.allclose(*values)

@@ -142,8 +142,8 @@ def run(arguments: argparse.Namespace) -> int:
         check_timed(task, space)
     with progress() as shown:
         timed = shown.track(tasks, description="timing")
-        moving = [steps(each, space) for each in timed] if arguments.steps else []
-        sums = [] if arguments.steps else [bench(each, space) for each in timed]
+        moving = [steps(measured, space) for measured in timed] if arguments.steps else []
+        sums = [] if arguments.steps else [bench(measured, space) for measured in timed]
     times = {
         "parki": __version__,
         "machine": machines.identity(space),
@@ -155,8 +155,8 @@ def run(arguments: argparse.Namespace) -> int:
         "model": machines.machine(space, arguments.dtype).name,
     }
     if arguments.json:
-        rows = [{**asdict(each), "points_per_second": each.rate} for each in sums]
-        rows += [asdict(each) for each in moving]
+        rows = [{**asdict(measured), "points_per_second": measured.rate} for measured in sums]
+        rows += [asdict(measured) for measured in moving]
         print(json.dumps({**times, "steps" if moving else "sums": rows}, indent=2))
         return 0
     out = Console()
@@ -189,8 +189,8 @@ def bench(task: TimedPlan, space: ExecutionSpace) -> Bench:
 def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
     """Time a task's steps with moving points, and new plans and one-shot sums of them."""
     plan, values = make(task, space)
-    given, xp, rng = plan.points.arrays, space.array_module, np.random.default_rng(0)
-    points, norms = given["trg"], given.get("norms")
+    arrays, xp, rng = plan.points.arrays, space.array_module, np.random.default_rng(0)
+    points, norms = arrays["trg"], arrays.get("norms")
     far = STRIDE * plan.parameters.cutoff if plan.parameters else 0.0
     times: dict[str, list[float]] = {}
 

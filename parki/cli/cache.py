@@ -97,7 +97,7 @@ def _is_parkis(path: Path) -> bool:
 def show(arguments: argparse.Namespace) -> int:
     """Print the contents of the cache; return the exit code."""
     folder = cache_directory()
-    kept = contents(folder)
+    entries = contents(folder)
     if arguments.json:
         listed = {
             kind: [
@@ -105,17 +105,17 @@ def show(arguments: argparse.Namespace) -> int:
                 for p in paths
                 if p.suffix not in PARTS
             ]
-            for kind, paths in kept.items()
+            for kind, paths in entries.items()
         }
         print(json.dumps({"folder": str(folder), **listed}, indent=2))
         return 0
     print(folder)
     table = Table("what", Column("number", justify="right"), Column("MB", justify="right"))
     table.box = SIMPLE_HEAD
-    for kind, paths in kept.items():
+    for kind, paths in entries.items():
         table.add_row(KINDS[kind][0], str(_number(paths)), f"{_megabytes(paths):.1f}")
     Console().print(table)
-    for path in kept["tuned"]:
+    for path in entries["tuned"]:
         when = time.strftime("%Y-%m-%d", time.localtime(_modified(path)))
         print(f"{path.name} ({_bytes(path) / 1e3:.0f} kB, {when})")
     return 0
@@ -130,12 +130,12 @@ def clear(_: argparse.Namespace) -> int:
         for kind, paths in entries.items()
         if paths
     ]
-    kept = [error for paths in entries.values() for p in paths if (error := _remove(p))]
+    failures = [error for paths in entries.values() for p in paths if (error := _remove(p))]
     with suppress(OSError):  # it has files of others, or there is none
         (folder / UPSTREAM).rmdir()
-    if kept:
+    if failures:
         raise UnavailableError(
-            f"{len(kept)} files in {folder} cannot be removed, the first because: {kept[0]}"
+            f"{len(failures)} files in {folder} cannot be removed, the first because: {failures[0]}"
         )
     print(f"removed from {folder}: {', '.join(lines) or 'nothing, there was nothing'}")
     return 0

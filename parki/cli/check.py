@@ -98,18 +98,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Check the spaces, print the results, and return the exit code."""
     start = time.perf_counter()
     spaces = [get_execution_space(name) for name in _names(arguments.space)]
-    each = cases()[:: EVERY if arguments.quick else 1]
-    sums = list(_shown(checks(spaces, each), len(spaces) * len(each)))
+    chosen = cases()[:: EVERY if arguments.quick else 1]
+    sums = list(_shown(checks(spaces, chosen), len(spaces) * len(chosen)))
     seconds = time.perf_counter() - start
-    kept = all(each.kept for each in sums)
+    kept = all(case.kept for case in sums)
     if arguments.json:
-        rows = [{**_finite(asdict(each)), "kept": each.kept} for each in sums]
+        rows = [{**_finite(asdict(case)), "kept": case.kept} for case in sums]
         print(json.dumps({"kept": kept, "seconds": seconds, "sums": rows}, indent=2))
         return 0 if kept else 1
     console = Console()
     for space in spaces:
-        console.print(report(space, [each for each in sums if each.space == space.name]))
-    broken = sum(not each.kept for each in sums)
+        console.print(report(space, [case for case in sums if case.space == space.name]))
+    broken = sum(not case.kept for case in sums)
     verdict = (
         f"OK: all {len(sums)} promises are kept"
         if kept
@@ -120,10 +120,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if kept else 1
 
 
-def _names(asked: str | None) -> list[str | None]:
+def _names(space: str | None) -> list[str | None]:
     """Return the spaces to check; None asks for the CPU, so that the error says what it lacks."""
-    if asked is not None:
-        return [asked]
+    if space is not None:
+        return [space]
     here = available_spaces()
     return [name for name in here if name != "Serial" or "OpenMP" not in here] or [None]
 
@@ -229,10 +229,10 @@ def report(space: ExecutionSpace, sums: list[CheckedSum]) -> Table:
     for periodicity in range(4):
         table.add_column(f"{periodicity}P", justify="right")
     rows: dict[tuple[str, str, str], list[str]] = {}
-    for each in sums:
-        head = (each.kernel, each.dtype, f"{each.tolerance:g}")
-        cell = f"{each.ratio:.3f}" if each.kept else f"[bold red]{each.ratio:.3g} broken[/]"
-        rows.setdefault(head, [""] * 4)[each.periodicity] = cell
+    for case in sums:
+        head = (case.kernel, case.dtype, f"{case.tolerance:g}")
+        cell = f"{case.ratio:.3f}" if case.kept else f"[bold red]{case.ratio:.3g} broken[/]"
+        rows.setdefault(head, [""] * 4)[case.periodicity] = cell
     for head, cells in rows.items():
         table.add_row(*head, *cells)
     return table

@@ -174,16 +174,16 @@ def declare(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compute, check, draw and print; return the exit code."""
     points, tolerance, dtype = arguments.points, arguments.tolerance, arguments.dtype
-    place = get_execution_space(arguments.space)
-    xp = place.array_module
-    options = EwaldOptions(periodicity=1, box=BOX, tolerance=tolerance, execution_space=place)
+    space = get_execution_space(arguments.space)
+    xp = space.array_module
+    options = EwaldOptions(periodicity=1, box=BOX, tolerance=tolerance, execution_space=space)
     options.check_dtype(np.dtype(dtype))
     picture = None if arguments.no_picture else home_expanded(arguments.output)
     if picture is not None:
         check_ending("output", picture, (".png",))
         check_output(picture)
     drops = suspension(points, arguments.seed)
-    where = f"{place}, {thread_count()} threads" if place.name == "OpenMP" else f"{place}"
+    where = f"{space}, {thread_count()} threads" if space.name == "OpenMP" else f"{space}"
     print(
         f"Stokes flow driven by {drops.radii.size} drops in a pipe of period {BOX[0]:g}: the\n"
         f"velocity at {points} points on the drops, due to all of them and all their\n"
@@ -302,8 +302,8 @@ def _paint(
     axes.tick_params(colors=INK, length=3, labelsize=9)
     axes.spines[:].set_visible(False)
 
-    place = axes.get_position()
-    bar_axes = figure.add_axes((place.x1 + 0.011, place.y0, 0.009, place.height))
+    axes_box = axes.get_position()
+    bar_axes = figure.add_axes((axes_box.x1 + 0.011, axes_box.y0, 0.009, axes_box.height))
     bar = figure.colorbar(image, cax=bar_axes, extend="max")
     bar.outline.set_visible(False)
     bar_axes.tick_params(colors=INK, length=2, labelsize=9)
@@ -312,10 +312,12 @@ def _paint(
     def write(x: float, text: str, *, ha: str = "left") -> None:
         figure.text(x, 0.855, text, ha=ha, va="center", color=INK, fontsize=10)
 
-    figure.text(place.x0, 0.935, title[0], fontweight="bold", va="center", color=INK, fontsize=15)
-    write(place.x0, title[1])
-    write(place.x1 - 0.16, "dark drops are heavy  \u2192", ha="right")
-    write(place.x1, "\u2190  pale drops are light", ha="right")
+    figure.text(
+        axes_box.x0, 0.935, title[0], fontweight="bold", va="center", color=INK, fontsize=15
+    )
+    write(axes_box.x0, title[1])
+    write(axes_box.x1 - 0.16, "dark drops are heavy  \u2192", ha="right")
+    write(axes_box.x1, "\u2190  pale drops are light", ha="right")
     figure.savefig(output, format="png", facecolor=PAPER)
     with Image.open(output) as full:  # 256 colours look the same, in a third of the bytes
         colours = full.convert("RGB")

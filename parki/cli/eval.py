@@ -249,9 +249,9 @@ def evaluate(
     }
     if check:
         several = dens.ndim > len(plan.task.sum.density_shape(1))
-        checks: Any = [plan.check(each) for each in (dens if several else dens[None])]
+        checks: Any = [plan.check(values) for values in (dens if several else dens[None])]
         parts = {n: [asdict(one[k]) for one in checks] for k, n in enumerate(want)}
-        used["check"] = parts if several else {name: each[0] for name, each in parts.items()}
+        used["check"] = parts if several else {name: values[0] for name, values in parts.items()}
     return dict(zip(want, host, strict=True)), used
 
 

@@ -95,14 +95,14 @@ def _platform() -> str:
     return "-".join(filter(None, parts))
 
 
-def text(found: dict[str, Any]) -> str:
+def text(report: dict[str, Any]) -> str:
     """Return `facts` as text for a terminal, each reason only once."""
-    kept = found["cache"]
-    state = f"cannot be used: {kept['unusable']}; " if kept["unusable"] else ""
-    size = f"{kept['kernels']} kernels, {kept['bytes'] / 1e6:.1f} MB"
-    found = found | {"cache": f"{kept['folder']} ({state}{size})"}
+    cache = report["cache"]
+    state = f"cannot be used: {cache['unusable']}; " if cache["unusable"] else ""
+    size = f"{cache['kernels']} kernels, {cache['bytes'] / 1e6:.1f} MB"
+    report = report | {"cache": f"{cache['folder']} ({state}{size})"}
     rows, said = [], dict[str, str]()  # maps a reason to its line
-    for name, value in found.items():
+    for name, value in report.items():
         if isinstance(value, dict):
             continue
         value = str(value or "not installed")
@@ -111,8 +111,8 @@ def text(found: dict[str, Any]) -> str:
             value = NONE + _once(reason, name, said)
         rows.append(f"{NAMES.get(name, name):<12}{value}")
     rows += ["", "Execution spaces"]
-    for space, found_space in found["spaces"].items():
-        reason = found_space["reason"]
+    for space, space_report in report["spaces"].items():
+        reason = space_report["reason"]
         here = f"not here: {_once(reason, space, said)}" if reason else "available"
         rows.append(f"  {space:<10}{here}")
     rows += ["", "Settings (environment variables)"]
@@ -122,7 +122,7 @@ def text(found: dict[str, Any]) -> str:
 
 def _once(reason: str, name: str, said: dict[str, str]) -> str:
     """Return a reason, or a reference to the line that already gives it."""
-    known = max((each for each in said if reason.startswith(each)), key=len, default="")
+    known = max((text for text in said if reason.startswith(text)), key=len, default="")
     said.setdefault(reason, name)
     return f"as for {said[known]}{reason.removeprefix(known)}" if known else reason
 
@@ -193,8 +193,8 @@ def _measured() -> str:
         except ParkiValueError:  # the folder's name is impossible, which the cache's line says
             continue
         if machines.read(space) is None:
-            own = machines.built_in(space)["machine"]
-            rows.append(f"{name} never, by costs of {own}: 'parki tune --space {name}'")
+            built_in = machines.built_in(space)["machine"]
+            rows.append(f"{name} never, by costs of {built_in}: 'parki tune --space {name}'")
         else:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
             rows.append(f"{name} on {when}")
@@ -242,8 +242,8 @@ def _cache() -> dict[str, Any]:
     try:
         folder = cache_directory()
     except ParkiValueError as error:
-        given = SETTINGS["PARKI_CACHE_DIR"].text()
-        return {"folder": given, "unusable": str(error), "kernels": 0, "bytes": 0}
+        setting = SETTINGS["PARKI_CACHE_DIR"].text()
+        return {"folder": setting, "unusable": str(error), "kernels": 0, "bytes": 0}
     sizes = [f.stat().st_size for f in folder.glob("*.so")] if os.path.isdir(folder) else []
     return {
         "folder": str(folder),

@@ -78,13 +78,13 @@ def _answer(argv: Sequence[str] | None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     parser = _parser()
     try:
-        given = parser.parse_args(argv)
+        arguments = parser.parse_args(argv)
     except SystemExit:  # how argparse ends after --help and --version
         return 0
-    if given.command is None:
+    if arguments.command is None:
         parser.print_help()
         return 0
-    return int(given.run(given))
+    return int(arguments.run(arguments))
 
 
 class _Parser(argparse.ArgumentParser):

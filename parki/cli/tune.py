@@ -162,8 +162,8 @@ def plans(space: ExecutionSpace, threads: int) -> list[TimedPlan]:
     single = [replace(plan, dtype="float32") for plan in double[:3]]
     single.append(replace(single[0], periodicity=3, tolerance=1e-2))
     # Sums that keep lists of pairs, as they do on a device, have a factor for these.
-    kept = [replace(plan, repeated=True) for plan in (*double, *single) if space.on_device]
-    return double + single + kept
+    repeated = [replace(plan, repeated=True) for plan in (*double, *single) if space.on_device]
+    return double + single + repeated
 
 
 def in_rounds(todo: Sequence[TimedPlan], space: ExecutionSpace, console: Console) -> list[Timing]:
