@@ -82,7 +82,7 @@ class _Shared:
     def scope(self) -> Scope:
         """What it reads and writes of its caller; what a file declares is checked."""
         others = {name: self.others[name] for name in called(self.function) if name in self.others}
-        scope = Scope.found if self.generated else Scope.of
+        scope = Scope.inferred if self.generated else Scope.declared
         return scope(self.function, _scopes(others), f"{self.file}:{self.function.lineno}")
 
 
@@ -102,14 +102,14 @@ class _Files:
         self, tree: ast.Module, path: Path, chosen: Mapping[str, str]
     ) -> dict[str, _Shared]:
         """Return the blocks that a file imports."""
-        blocks, left = {}, dict(chosen)
+        blocks, values = {}, dict(chosen)
         for node in _imports(tree):
             where = f"{path.name}:{node.lineno}"
             inner, _, name = str(node.module).removeprefix(PACKAGE).rpartition(".")
-            left.pop(inner, None)
-            own = chosen.get(inner, name)
-            text = own if "\n" in own else None
-            file = self.folder / inner.replace(".", "/") / f"{inner if text else own}.py"
+            values.pop(inner, None)
+            replacement = chosen.get(inner, name)
+            text = replacement if "\n" in replacement else None
+            file = self.folder / inner.replace(".", "/") / f"{inner if text else replacement}.py"
             if not inner or not (text or file.is_file()):
                 raise KernelError(f"{where}: there is no file {PACKAGE}{inner or '*'}.{file.stem}")
             there = self.blocks[file] if file in self.blocks else self.open(file, text)
@@ -117,7 +117,7 @@ class _Files:
                 if alias.name not in there:
                     raise KernelError(f"{where}: {file.name} has no {alias.name}")
                 blocks[alias.name] = there[alias.name]
-        for name, value in left.items():
+        for name, value in values.items():
             what = f"{path.name}: the constant {name.upper()} is {value!r}"
             raise KernelError(f"{what}; expected a finite number")
         return blocks
@@ -159,20 +159,20 @@ class _Expander(ast.NodeTransformer):
         body = block.body[1:] if ast.get_docstring(block) is not None else block.body
         written: list[ast.stmt] = []
         for statement in body:
-            found = within.visit(put.visit(copy_tree(statement)))
-            written += found if isinstance(found, list) else [found]
+            statements = within.visit(put.visit(copy_tree(statement)))
+            written += statements if isinstance(statements, list) else [statements]
         return written
 
 
 class _Put(ast.NodeTransformer):
     """Replaces parameters by arguments, and all line numbers by the call's."""
 
-    def __init__(self, given: dict[str, ast.expr], call: ast.Expr) -> None:
-        self.given, self.call = given, call
+    def __init__(self, arguments: dict[str, ast.expr], call: ast.Expr) -> None:
+        self.arguments, self.call = arguments, call
 
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Name) and node.id in self.given:
-            copied = copy_tree(self.given[node.id])
+        if isinstance(node, ast.Name) and node.id in self.arguments:
+            copied = copy_tree(self.arguments[node.id])
             if isinstance(copied, ast.Name):
                 copied.ctx = node.ctx
             return copied

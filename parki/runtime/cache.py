@@ -117,7 +117,7 @@ def contents(suffix: str) -> list[bytes]:
     """Return the contents of all good entries of the cache folder with a suffix."""
     folder = cache_directory()
     entries = [_content(folder / file) for file in _files(folder) if file.endswith(suffix)]
-    return [each for each in entries if each is not None]
+    return [entry for entry in entries if entry is not None]
 
 
 def keep(name: str, content: bytes, suffix: str) -> None:

@@ -134,23 +134,23 @@ def run_in_threads(work: Callable[[Any], None], items: Iterable[Any], threads: i
     The calling thread is one of them; the others are kept for later calls. After an exception no
     more items are begun, and it is raised here.
     """
-    left = deque(items)
-    others = min(threads, len(left)) - 1
+    queue = deque(items)
+    others = min(threads, len(queue)) - 1
     if others < 1:
-        for item in left:
+        for item in queue:
             work(item)
         return
 
     def some() -> None:
-        while left:
+        while queue:
             try:
-                item = left.popleft()
+                item = queue.popleft()
             except IndexError:  # another thread took the last item
                 return
             try:
                 work(item)
             except BaseException:
-                left.clear()
+                queue.clear()
                 raise
 
     waiting = [_pool().submit(some) for _ in range(others)]

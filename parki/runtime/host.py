@@ -75,24 +75,24 @@ def _find(chosen: str, _search_path: str) -> Compiler:
                     _refuse_c(chosen, compiler)
                 return compiler
             why = f" ({failure.splitlines()[-1]})"
-    asked = "no C++ compiler was found"
+    problem = "no C++ compiler was found"
     if chosen:
-        asked = f"CXX is {chosen!r}, which cannot be run{why}"
+        problem = f"CXX is {chosen!r}, which cannot be run{why}"
     if chosen and "/" in program and words:  # perhaps the first part of a path
-        asked += "; a path with blanks needs quotes of its own: CXX='\"/my tools/c++\"'"
+        problem += "; a path with blanks needs quotes of its own: CXX='\"/my tools/c++\"'"
     raise UnavailableError(
-        f"{asked}; parki compiles its CPU kernels once, on first use. Install one: "
+        f"{problem}; parki compiles its CPU kernels once, on first use. Install one: "
         "'apt install g++' (Debian, Ubuntu), 'dnf install gcc-c++' (Fedora), "
         "'xcode-select --install' (macOS), 'pip install ziglang' (any system), or set CXX"
     )
 
 
-def _refuse_c(chosen: str, found: Compiler) -> None:
+def _refuse_c(chosen: str, compiler: Compiler) -> None:
     """Refuse a compiler of C only, which links no mathematical functions and no C++ library."""
     plain = "int main(int n, char** words) { "
-    if _builds(found, ("-std=c++17",), plain + "if (n > 1) throw n; }\n"):
+    if _builds(compiler, ("-std=c++17",), plain + "if (n > 1) throw n; }\n"):
         return
-    if _builds(found, ("-x", "c"), plain + "return 0; }\n"):
+    if _builds(compiler, ("-x", "c"), plain + "return 0; }\n"):
         raise ParkiValueError(
             f"CXX is {chosen!r}, a C compiler: it builds programs of C, but none of C++; set CXX "
             "to the C++ compiler that belongs to it (g++ to gcc, clang++ to clang, icpx to icx), "
@@ -132,11 +132,11 @@ def compilers() -> list[Compiler]:
     return compilers
 
 
-def _record(found: Compiler) -> None:
+def _record(compiler: Compiler) -> None:
     """Record the compiler in the cache, for `compilers` on machines without it."""
-    if found.here:
+    if compiler.here:
         where = SETTINGS["CXX"].value(), cache.key(_machine())
-        content = json.dumps([*where, found.command, found.version])
+        content = json.dumps([*where, compiler.command, compiler.version])
         if not cache.exists(cache.key(content), ".compiler"):
             cache.keep(cache.key(content), content.encode(), ".compiler")
 

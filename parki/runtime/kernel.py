@@ -225,18 +225,18 @@ def load(
     if chosen not in EXECUTORS:
         raise ParkiValueError(f"executor is {chosen!r}; expected one of {', '.join(EXECUTORS)}")
     shapes = tuple(sorted(tables.items())) if tables else ()
-    how = (space.name, chosen, team_size, vector_length, machine, shapes)
+    variant = (space.name, chosen, team_size, vector_length, machine, shapes)
     # The key has types because 1 == 1.0. Users may edit their own files meanwhile, not parki's.
-    asked = (file, workunit, *how, *constants.items(), *map(type, constants.values()))
-    if asked in _loaded and not file.endswith(".py"):
-        return _loaded[asked][0]
+    request = (file, workunit, *variant, *constants.items(), *map(type, constants.values()))
+    if request in _loaded and not file.endswith(".py"):
+        return _loaded[request][0]
     by_value = tables if space.on_device and chosen == "embedded" else None
     threads = team_size * vector_length
     done, translated = translation(file, workunit, constants, threads, by_value)
-    key = (done.text, done.real, *how)
+    key = (done.text, done.real, *variant)
     if key not in _loaded:
         _loaded[key] = (Kernel(done, translated, space, chosen, team_size, vector_length),)
-    _loaded[asked] = _loaded[key]
+    _loaded[request] = _loaded[key]
     return _loaded[key][0]
 
 
@@ -251,11 +251,11 @@ def load_all(
     """Return kernels of one of parki's files and of the same constants: see `load`."""
     settings = usual_executor() if space.on_device else host_settings()
     values = (*constants.items(), *map(type, constants.values()))
-    asked = (file, workunits, space.name, executor, settings, *values)
-    if asked not in _loaded:
+    request = (file, workunits, space.name, executor, settings, *values)
+    if request not in _loaded:
         by: dict[str, Any] = {"executor": executor, **constants}
-        _loaded[asked] = tuple(load(file, workunit, space, **by) for workunit in workunits)
-    return _loaded[asked]
+        _loaded[request] = tuple(load(file, workunit, space, **by) for workunit in workunits)
+    return _loaded[request]
 
 
 def prepare(kernels: Iterable[Kernel]) -> None:

@@ -282,10 +282,10 @@ class _FunctionLinter:
         self.name(node, node.name)
         self.nested.add(node.name)
         outer = self.scopes, self.captured
-        own = {arg.arg for arg in node.args.args}
-        self.scopes, self.captured = [self.parameters], self.declared - own
-        self.declared |= own
-        self.block(node.body, *own)
+        parameters = {arg.arg for arg in node.args.args}
+        self.scopes, self.captured = [self.parameters], self.declared - parameters
+        self.declared |= parameters
+        self.block(node.body, *parameters)
         self.scopes, self.captured = outer
 
     def expression(self, node: ast.expr) -> None:

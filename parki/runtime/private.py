@@ -114,8 +114,8 @@ def _from_memory(content: bytes) -> ctypes.CDLL:
         file.write(content)
         file.flush()
         # A path that the loader has seen stands for the library it knows: no two may be the same.
-        turns = f"{next(_numbers):b}".replace("1", "/.").replace("0", "/")
-        return ctypes.CDLL(f"/proc/self/fd{turns}/{handle}")
+        steps = f"{next(_numbers):b}".replace("1", "/.").replace("0", "/")
+        return ctypes.CDLL(f"/proc/self/fd{steps}/{handle}")
 
 
 def _is_cut_off(content: bytes) -> bool:

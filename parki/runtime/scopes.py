@@ -55,7 +55,7 @@ class Scope(NamedTuple):
     hides: frozenset[str]
 
     @classmethod
-    def of(cls, function: ast.FunctionDef, others: Mapping[str, Scope], where: str) -> Scope:
+    def declared(cls, function: ast.FunctionDef, others: Mapping[str, Scope], where: str) -> Scope:
         """Return the scope of a block, which may call others.
 
         Raises
@@ -69,7 +69,7 @@ class Scope(NamedTuple):
                 for keyword in decorator.keywords:
                     words = ast.literal_eval(keyword.value)
                     said[str(keyword.arg)] = frozenset(words.split())
-        scope = cls.found(function, others, where, said["writes"])
+        scope = cls.inferred(function, others, where, said["writes"])
         differences = (
             ("reads", scope.reads - said["reads"]),
             ("does not read", said["reads"] - scope.reads),
@@ -85,20 +85,20 @@ class Scope(NamedTuple):
         return scope
 
     @classmethod
-    def found(
+    def inferred(
         cls,
         function: ast.FunctionDef,
         others: Mapping[str, Scope],
         where: str,
-        left: frozenset[str] | None = None,
+        leaving: frozenset[str] | None = None,
     ) -> Scope:
         """Return the scope that a block has, if it leaves these of the names that it declares.
 
         By default it leaves all of them.
         """
         names = _Names(function, others, where)
-        parameters = tuple(each.arg for each in function.args.args)
-        leaves = names.declares & (names.declares if left is None else left | {*parameters})
+        parameters = tuple(arg.arg for arg in function.args.args)
+        leaves = names.declares & (names.declares if leaving is None else leaving | {*parameters})
         return cls(
             parameters,
             frozenset(names.loads - names.declares),
@@ -127,8 +127,8 @@ class Scope(NamedTuple):
 def check_workunit(function: ast.FunctionDef, others: Mapping[str, Scope], where: str) -> None:
     """Refuse a function that uses variables which neither it nor a block that it calls declares."""
     names = _Names(function, others, where)
-    own = {each.arg for each in function.args.args}
-    if lost := (names.loads | names.changes) - names.declares - own:
+    parameters = {arg.arg for arg in function.args.args}
+    if lost := (names.loads | names.changes) - names.declares - parameters:
         raise KernelError(
             f"{where}: {function.name} uses {', '.join(sorted(lost))}, which it does not declare, "
             "nor does any block that it calls"
@@ -167,10 +167,10 @@ class _Names:
         match node:
             case ast.FunctionDef():
                 inner = _Names(node, self.others, self.where)
-                own = {each.arg for each in node.args.args} | inner.declares
+                names = {arg.arg for arg in node.args.args} | inner.declares
                 self.local.add(node.name)
-                self.loads |= inner.loads - own
-                self.changes |= inner.changes - own
+                self.loads |= inner.loads - names
+                self.changes |= inner.changes - names
             case ast.AnnAssign(ast.Name(name), _, value):
                 self.declares.add(name)
                 self.take([value] if value else [])
@@ -201,16 +201,16 @@ class _Names:
     def call(self, name: str, arguments: list[ast.expr]) -> None:
         """Take the names of a block that is called, with arguments for its parameters."""
         scope = self.others[name]
-        given = dict(zip(scope.parameters, arguments, strict=False))
+        by_parameter = dict(zip(scope.parameters, arguments, strict=False))
         for names, known in (
             (scope.loads, self.loads),
             (scope.leaves, self.declares),
             (scope.changes, self.changes),
         ):
-            for each in names:
-                argument = given.get(each)
+            for variable in names:
+                argument = by_parameter.get(variable)
                 if argument is None:
-                    known.add(each)
+                    known.add(variable)
                 elif isinstance(argument, ast.Name):
                     if not is_constant_name(argument.id):
                         known.add(argument.id)

@@ -125,22 +125,22 @@ def _parse(path: Path, text: str, chosen: tuple[tuple[str, str], ...]) -> ast.Mo
 
 
 @functools.lru_cache(maxsize=512)
-def substitute(asked: Unspecialised) -> Specialised:
+def substitute(source: Unspecialised) -> Specialised:
     """Put the constants into what `read` returned."""
-    path, text, workunit, constants = asked
-    given = {name: value for name, _, value in constants}
-    files = {n: v for n, v in given.items() if isinstance(v, str) and n != "REAL"}
+    path, text, workunit, constants = source
+    values_of = {name: value for name, _, value in constants}
+    files = {n: v for n, v in values_of.items() if isinstance(v, str) and n != "REAL"}
     tree = _parse(path, text, tuple((name.lower(), file) for name, file in files.items()))
-    values = _constant_values(tree, {n: v for n, v in given.items() if n not in files}, path)
+    values = _constant_values(tree, {n: v for n, v in values_of.items() if n not in files}, path)
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     if workunit not in functions or not is_decorated(functions[workunit], "workunit"):
         raise KernelError(f"{path.name}: no workunit named {workunit!r}")
     transformer = _Transformer(values, path)
-    kept: dict[str, ast.FunctionDef] = {}
+    needed: dict[str, ast.FunctionDef] = {}
     used: dict[str, set[str]] = {}
 
     def keep(name: str) -> None:
-        if name in kept:
+        if name in needed:
             return
         done = transformer.function(functions[name])
         names = [node.id for node in walk(done) if isinstance(node, ast.Name)]
@@ -148,13 +148,13 @@ def substitute(asked: Unspecialised) -> Specialised:
         for called in names:
             if called in functions:
                 keep(called)
-        kept[name] = done  # after its callees, which C++ needs declared first
+        needed[name] = done  # after its callees, which C++ needs declared first
 
     keep(workunit)
-    main = kept[workunit]
+    main = needed[workunit]
     index, *rest = main.args.args
     main.args.args = [index, *(a for a in rest if a.arg in used[workunit])]
-    module = ast.Module(body=list(kept.values()), type_ignores=[])
+    module = ast.Module(body=list(needed.values()), type_ignores=[])
     return Specialised(
         name=workunit,
         text=_HEADER + ast.unparse(module) + "\n",
@@ -206,7 +206,7 @@ def _plain(name: str, value: Any) -> Constant:
 
 
 def _constant_values(
-    tree: ast.Module, given: dict[str, Constant], path: Path
+    tree: ast.Module, constants: dict[str, Constant], path: Path
 ) -> dict[str, Constant]:
     values: dict[str, Constant] = {}
     for node in tree.body:
@@ -214,8 +214,8 @@ def _constant_values(
             name = dotted(node.targets[0] if isinstance(node, ast.Assign) else node.target)
             if name in values:
                 raise KernelError(f"{path.name}: {name} is a constant twice, here or of a block")
-            if name in given:
-                values[name] = given.pop(name)
+            if name in constants:
+                values[name] = constants.pop(name)
             elif name == "REAL":
                 values[name] = dotted(node.value).removeprefix("pk.")
             else:
@@ -224,9 +224,9 @@ def _constant_values(
                 if not isinstance(value, ast.Constant):
                     raise KernelError(f"{path.name}:{node.lineno}: {name} is not a constant")
                 values[name] = value.value  # type: ignore[assignment]
-    if given:
+    if constants:
         raise KernelError(
-            f"{path.name}: unknown constants {sorted(given)}; it has {sorted(values)}"
+            f"{path.name}: unknown constants {sorted(constants)}; it has {sorted(values)}"
         )
     if values.get("REAL", "double") not in REAL_TYPES:
         raise KernelError(f"{path.name}: REAL is {values['REAL']!r}; expected one of {REAL_TYPES}")
@@ -303,12 +303,12 @@ class _Transformer(ast.NodeTransformer):
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self.generic_visit(node)
         absorbing = isinstance(node.op, ast.Or)
-        left = [v for v in node.values if not isinstance(v, ast.Constant)]
+        operands = [v for v in node.values if not isinstance(v, ast.Constant)]
         if any(isinstance(v, ast.Constant) and bool(v.value) is absorbing for v in node.values):
             return ast.Constant(absorbing)
-        if len(left) < 2:
-            return left[0] if left else ast.Constant(not absorbing)
-        return ast.BoolOp(node.op, left)
+        if len(operands) < 2:
+            return operands[0] if operands else ast.Constant(not absorbing)
+        return ast.BoolOp(node.op, operands)
 
     def visit_If(self, node: ast.If) -> Any:
         node.test = self.visit(node.test)

@@ -75,7 +75,7 @@ def walk(tree: ast.AST) -> list[ast.AST]:
     for node in nodes:
         for value in () if type(node) in LEAVES else vars(node).values():
             if isinstance(value, list):
-                nodes += [each for each in value if isinstance(each, ast.AST)]
+                nodes += [item for item in value if isinstance(item, ast.AST)]
             elif isinstance(value, ast.AST):
                 nodes.append(value)
     return nodes
@@ -194,10 +194,10 @@ def elementwise(node: ast.For) -> bool:
         stores.setdefault(array_of(target), set()).add(unparse(target))
     subscripts = (n for s in node.body for n in walk(s) if isinstance(n, ast.Subscript))
     outermost = [n for n in subscripts if unparse(n).count("[") == unparse(n).count("]")]
-    for name, places in stores.items():
+    for name, indices in stores.items():
         used = {unparse(n) for n in outermost if array_of(n) == name}
         whole = {u for u in used if not any(v != u and v.startswith(u) for v in used)}
-        if len(places) != 1 or whole != places:
+        if len(indices) != 1 or whole != indices:
             return False
     return True
 

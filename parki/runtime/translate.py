@@ -110,9 +110,9 @@ def extent(view: str, axis: int) -> str:
     return f"pk_extent_{view}_{axis}"
 
 
-def element(array: str, place: int) -> str:
+def element(array: str, index: int) -> str:
     """Return the C++ name of an array's element while it is a scalar."""
-    return f"pk_{array}_{place}"
+    return f"pk_{array}_{index}"
 
 
 def _entry(
@@ -348,8 +348,8 @@ class _Emitter:
             indices.insert(0, base.slice)
             base = base.value
         name = expect(base, ast.Name).id
-        if name in self.apart and (place := index_of(node.slice, self.known)) is not None:
-            return element(name, place)
+        if name in self.apart and (index := index_of(node.slice, self.known)) is not None:
+            return element(name, index)
         return f"{name}[{self.offset(node, name, indices)}]"
 
     def offset(self, node: ast.expr, name: str, indices: list[ast.expr]) -> str:

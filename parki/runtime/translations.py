@@ -64,15 +64,15 @@ def translation(
     KernelError
         As by `specialise`.
     """
-    asked = specialise.read(file, workunit, constants)
+    source = specialise.read(file, workunit, constants)
     folder = specialise.kernel_directory()
     blocks, shapes = _blocks_at_first(folder), sorted((tables or {}).items())
-    how = repr((asked.constants, threads, shapes))
-    name = cache.key("translation", _CODE, blocks, asked.text, workunit, how)
-    kept = cache.content(name, SUFFIX)
-    if kept is not None:
-        return _read(workunit, kept, dict(shapes))
-    done = specialise.substitute(asked)
+    variant = repr((source.constants, threads, shapes))
+    name = cache.key("translation", _CODE, blocks, source.text, workunit, variant)
+    content = cache.content(name, SUFFIX)
+    if content is not None:
+        return _read(workunit, content, dict(shapes))
+    done = specialise.substitute(source)
     translated = translate(done, threads if done.is_team else device.RANGE_BLOCK, tables)
     if _blocks(folder) == blocks:  # else it may be made of files that were edited meanwhile
         cache.keep(name, _written(done, translated), SUFFIX)
@@ -85,9 +85,9 @@ def _written(done: Specialised, translated: Translated) -> bytes:
 
 
 def _read(
-    workunit: str, kept: bytes, tables: Mapping[str, tuple[int, ...]]
+    workunit: str, content: bytes, tables: Mapping[str, tuple[int, ...]]
 ) -> tuple[Specialised, Translated]:
-    text, real, arguments, translated, scratch = json.loads(zlib.decompress(kept))
+    text, real, arguments, translated, scratch = json.loads(zlib.decompress(content))
     done = Specialised(workunit, text, real, tuple((name, kind) for name, kind in arguments))
     kinds = tuple((name, view_type(kind)) for name, kind in done.arguments)
     return done, Translated(translated, kinds, scratch, done.is_team, tables)

@@ -61,12 +61,12 @@ class ExecutionSpace:
         return self.name
 
 
-def _device_name(asked: str = "GPU") -> str:
+def _device_name(name: str = "GPU") -> str:
     """Return the space of this CuPy; without CuPy, the error depends on the space asked for."""
     try:
         return "HIP" if cupy.array_module().cuda.runtime.is_hip else "Cuda"
     except MissingPackageError as error:
-        if asked != "HIP":
+        if name != "HIP":
             raise
         raise MissingPackageError(
             f"{cupy.NOT_INSTALLED}; an AMD GPU needs a CuPy that is built for ROCm, as "

@@ -103,11 +103,11 @@ class StreamBlock:
 
     def end(self) -> Any:
         """Return the event of the end, and the streams that may have taken memory, by pointers."""
-        event, own = self._stream.record(), {self._stream.ptr: self._stream}
+        event, streams = self._stream.record(), {self._stream.ptr: self._stream}
         for pointer, stream in self._others.items():
-            if pointer not in own and not (records() and stream.is_capturing()):
+            if pointer not in streams and not (records() and stream.is_capturing()):
                 stream.wait_event(event)
-        return event, self._others | own
+        return event, self._others | streams
 
 
 exclusive = StreamBlock
@@ -288,7 +288,7 @@ def copy(to: Any, values: Any) -> None:
     if same and to.flags.c_contiguous and values.flags.c_contiguous:
         to.data.copy_from_device_async(values.data, values.nbytes)
         return
-    steps = [_step(each) for each in (to, values)]
+    steps = [_step(array) for array in (to, values)]
     if not same or None in steps:
         to[...] = values
     elif values.size:

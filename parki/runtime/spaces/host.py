@@ -139,10 +139,10 @@ def special() -> Any:
 def free_memory() -> float:
     """Return the bytes that can be allocated without swapping; infinity if unknown."""
     try:
-        left = float(_psutil().virtual_memory().available)
+        free = float(_psutil().virtual_memory().available)
     except OSError:  # Linux without /proc
-        left = math.inf
-    return min(left, settings.memory_left(), limited())
+        free = math.inf
+    return min(free, settings.memory_left(), limited())
 
 
 def limited() -> float:
