@@ -16,7 +16,7 @@ import numpy as np
 
 from parki.core import EwaldOptions, like_points, linear_operator, take_options
 from parki.errors import ParkiValueError, by_words
-from parki.interchange import as_given, finite, flag
+from parki.interchange import as_given, finite
 from parki.memory import require, telling
 from parki.runtime.forks import Uncopied
 from parki.surfaces.apart import AT_NODES, LayerUse
@@ -118,11 +118,7 @@ class Equation(Uncopied):
     ) -> None:
         _, options = take_options(None, options, keywords)
         regularisation = Regularisation.of(
-            accuracy=accuracy,
-            order=order,
-            width=width,
-            side=0,
-            constants=flag("constants", constants),
+            accuracy=accuracy, order=order, width=width, constants=constants
         )
         self.layer = SurfaceLayer(
             self.kernel, surface, None, options, regularisation, use=self._use

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from parki.core import EwaldOptions, take_options
-from parki.interchange import flag, one_of
+from parki.interchange import one_of
 from parki.memory import telling
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.layer import SurfaceLayer
@@ -82,8 +82,8 @@ class LayerPlan(SurfaceLayer):
             accuracy=accuracy,
             order=order,
             width=width,
+            constants=constants,
             side=SIDES[one_of("side", side, list(SIDES))],
-            constants=flag("constants", constants),
         )
         super().__init__(
             kernel, surface, targets, options, regularisation, want=want, directions=directions

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.interchange import bincount, positive, shown, told_apart, whole
+from parki.interchange import bincount, flag, positive, shown, told_apart, whole
 from parki.solving.pairs import block_matrix
 from parki.surfaces.functions import Functions, Smooth, coefficients
 from parki.surfaces.kernels import Layer, SurfacePairs
@@ -46,8 +46,8 @@ class Regularisation:
         accuracy: float,
         order: int | None,
         width: float | None,
-        side: int,
         constants: bool,
+        side: int = 0,
     ) -> Regularisation:
         """Return the one for a wanted accuracy of smooth densities, on nodes alone.
 
@@ -75,7 +75,7 @@ class Regularisation:
             order = 2 * math.ceil(min(max(digits, 2.0), 8.0) / 2)
         if width is None:
             width = 0.825 + order / 16 + digits / 10
-        return cls(order, float(width), side, constants, digits)
+        return cls(order, float(width), side, flag("constants", constants), digits)
 
     def wider(self) -> Regularisation:
         """Return one whose width has `WIDER` times the error, with one more digit of reach."""

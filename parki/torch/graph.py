@@ -138,15 +138,8 @@ def _total(tensors: list[Any], like: Any = None) -> Any:
     return tensors[0] if len(tensors) == 1 else Added.apply(*tensors)
 
 
-class SumFunction(_Mapped):
-    """A sum, in the graph."""
-
-    mapper = staticmethod(map_sum)
-
-    @staticmethod
-    def forward(*arguments: Any) -> Any:
-        """Return the sum."""
-        return operators.sum(*arguments)
+class _OfInputs(_Mapped):
+    """A function of a kernel, options, and the inputs of a sum, then lists of their changes."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
@@ -157,8 +150,19 @@ class SumFunction(_Mapped):
     @staticmethod
     def backward(ctx: Any, values: AnyArray) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        inputs, needs = named(ctx.saved_tensors), ctx.needs_input_grad[2:]
-        return None, None, *_back(ctx.call, inputs, values, [], needs)
+        inputs, *moves = _lists(ctx.saved_tensors)
+        return None, None, *_back(ctx.call, inputs, values, moves, ctx.needs_input_grad[2:])
+
+
+class SumFunction(_OfInputs):
+    """A sum, in the graph."""
+
+    mapper = staticmethod(map_sum)
+
+    @staticmethod
+    def forward(*arguments: Any) -> Any:
+        """Return the sum."""
+        return operators.sum(*arguments)
 
     @staticmethod
     @torch.compiler.disable
@@ -211,25 +215,13 @@ class Pull(_Mapped):
         return tuple(_total([part[n] for part in parts if n in part], of) for n, of in results)
 
 
-class Push(_Mapped):
+class Push(_OfInputs):
     """The change of a sum, or of its change, in the graph: linear in the changes of its inputs."""
 
     @staticmethod
     def forward(*arguments: Any) -> Any:
         """Return the change."""
         return operators.push(*arguments)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
-        """Keep what derivatives need."""
-        ctx.call = inputs[:2]
-        _save(ctx, inputs[2:])
-
-    @staticmethod
-    def backward(ctx: Any, values: AnyArray) -> tuple[Any, ...]:  # type: ignore[override]
-        """Return the derivatives."""
-        inputs, *moves = _lists(ctx.saved_tensors)
-        return None, None, *_back(ctx.call, inputs, values, moves, ctx.needs_input_grad[2:])
 
     @staticmethod
     @torch.compiler.disable
