@@ -58,7 +58,7 @@ def _gaussian(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
     derivatives = [hyp1f1(last + 0.5, last + 1.5, -t) / (2 * last + 1)]
     for n in reversed(range(last)):
         derivatives.insert(0, (2 * t * derivatives[0] + decay) / (2 * n + 1))
-    mean = [size * (-2.0) ** n * each for n, each in enumerate(derivatives)]
+    mean = [size * (-2.0) ** n * derivative for n, derivative in enumerate(derivatives)]
     return mean, [size * (-2.0) ** n * decay for n in range(depth)]
 
 
@@ -112,8 +112,8 @@ def _waves() -> tuple[Array, Array]:
     slope = bary / bary[:, None] / apart
     slope -= np.diag(slope.sum(axis=1))
     energy = slope.T @ ((w * (1 - x**2))[:, None] * slope) + np.diag(w * (BANDWIDTH * x) ** 2)
-    _, found = eigh(energy, np.diag(w), subset_by_index=(0, 0))
-    waves, size = BANDWIDTH * x, w * found[:, 0]
+    _, vectors = eigh(energy, np.diag(w), subset_by_index=(0, 0))
+    waves, size = BANDWIDTH * x, w * vectors[:, 0]
     return size / (2 * (size @ np.sinc(waves / np.pi))), waves
 
 
@@ -124,9 +124,9 @@ def read(kernel: str) -> tuple[str, ReferenceBlob | None]:
     call = ast.parse(kernel.strip(), mode="eval").body
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
         raise ValueError(f"kernel is {kernel!r}, expected a name with parameters")
-    given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-    blob = ReferenceBlob(given.pop("blob", "gaussian"), float(given.pop("epsilon", 0.0)))
-    if given or blob.kind not in KINDS or not 0 <= blob.epsilon < math.inf:
+    parameters = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    blob = ReferenceBlob(parameters.pop("blob", "gaussian"), float(parameters.pop("epsilon", 0.0)))
+    if parameters or blob.kind not in KINDS or not 0 <= blob.epsilon < math.inf:
         raise ValueError(
             f"kernel is {kernel!r}, expected epsilon, not negative, and blob, one of "
             f"{', '.join(KINDS)}"

@@ -198,8 +198,8 @@ def _periodic_first(periodic: list[bool]) -> list[int]:
 
     A turn, unlike an exchange of two axes, keeps the signs of torques.
     """
-    turns = [[first, (first + 1) % 3, (first + 2) % 3] for first in range(3)]
-    return max(turns, key=lambda axes: [periodic[axis] for axis in axes])
+    circles = [[first, (first + 1) % 3, (first + 2) % 3] for first in range(3)]
+    return max(circles, key=lambda axes: [periodic[axis] for axis in axes])
 
 
 def _ordered(rows: Array, axes: list[int]) -> Array:
@@ -334,18 +334,20 @@ def _checked_vectors(box: Any, periodic: list[bool]) -> tuple[Array | None, list
     return vectors, sides
 
 
-def _periodic(given: Any) -> list[bool]:
+def _periodic(periodicity: Any) -> list[bool]:
     """Return for each axis whether it is periodic."""
     expected = "expected 0, 1, 2 or 3, or three truth values"
-    flags = given.tolist() if isinstance(given, np.ndarray) else given
+    flags = periodicity.tolist() if isinstance(periodicity, np.ndarray) else periodicity
     listed = isinstance(flags, (tuple, list)) and len(flags) == 3
-    if listed and all(isinstance(each, (int, np.bool_)) and each in (0, 1) for each in flags):
-        return [bool(each) for each in flags]
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
-        raise TypeError(f"periodicity is {given!r} ({type(given).__name__}), {expected}")
-    if given not in (0, 1, 2, 3):
-        raise ValueError(f"periodicity is {given!r}, {expected}")
-    return [bool(axis < given) for axis in range(3)]
+    if listed and all(isinstance(flag, (int, np.bool_)) and flag in (0, 1) for flag in flags):
+        return [bool(flag) for flag in flags]
+    if isinstance(periodicity, bool) or not isinstance(periodicity, (int, np.integer)):
+        raise TypeError(
+            f"periodicity is {periodicity!r} ({type(periodicity).__name__}), {expected}"
+        )
+    if periodicity not in (0, 1, 2, 3):
+        raise ValueError(f"periodicity is {periodicity!r}, {expected}")
+    return [bool(axis < periodicity) for axis in range(3)]
 
 
 def _checked(
@@ -390,8 +392,8 @@ def _checked(
 
 def _sides(box: list[float | None], targets: Array, sources: Array) -> Array:
     """Return the side lengths; a missing one is the extent of the points."""
-    both = np.concatenate([targets, sources], axis=1)
-    extents = np.ptp(both, axis=1) if both.size else np.zeros(3)
+    points = np.concatenate([targets, sources], axis=1)
+    extents = np.ptp(points, axis=1) if points.size else np.zeros(3)
     sides = np.array([extent if b is None else b for b, extent in zip(box, extents, strict=True)])
     return sides if sides.any() else np.ones(3)  # a single point has no extent
 

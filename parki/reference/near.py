@@ -59,7 +59,9 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
             pairs += pair.size
             if pairs < _PAIRS and shift is not images[-1]:
                 continue
-            r, r2, target, source = (np.concatenate(each, -1) for each in zip(*parts, strict=True))
+            r, r2, target, source = (
+                np.concatenate(arrays, -1) for arrays in zip(*parts, strict=True)
+            )
             values = _pair_values(split, moments, r, r2, source, coincide)
             for row in range(split.all_rows):
                 result[row, trg] += np.bincount(target, values[row], shape[0])
@@ -92,12 +94,12 @@ def _tilted_differences(split: ReferenceSplit, trg: slice, src: slice) -> list[A
     """Target minus source, less the whole vectors that make fractions of vectors least."""
     points = split.points
     offsets = [points.trg[axis, trg, None] - points.src[axis, None, src] for axis in range(3)]
-    places = points.along(np.stack([each.ravel() for each in offsets]))
+    fractions = points.along(np.stack([offset.ravel() for offset in offsets]))
     for axis in range(split.periodicity):
-        wraps = np.rint(places[axis] / points.box[axis]).reshape(offsets[0].shape)
+        wraps = np.rint(fractions[axis] / points.box[axis]).reshape(offsets[0].shape)
         offsets = [
-            each - wraps * float(move)
-            for each, move in zip(offsets, points.vectors[axis], strict=True)  # type: ignore[index]
+            offset - wraps * float(move)
+            for offset, move in zip(offsets, points.vectors[axis], strict=True)  # type: ignore[index]
         ]
     return offsets
 

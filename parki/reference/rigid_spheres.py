@@ -78,9 +78,12 @@ def two_spheres(a: float, b: float, r: float) -> dict[str, tuple[float, float]]:
         "YG": (across[2, 0] / (a * a / SQRT2), across[2, 3] / (c * c / 8 * SQRT2)),
         "YH": (across[2, 1] / (a**3 * SQRT2), across[2, 4] / (c**3 / 8 * SQRT2)),
     }
-    for name, matrix, own in (("XM", axial, 2), ("YM", across, 2), ("ZM", last, 0)):
-        other = own + len(matrix) // 2
-        functions[name] = matrix[own, own] / (5 / 6 * a**3), matrix[own, other] / (5 / 48 * c**3)
+    for name, matrix, index in (("XM", axial, 2), ("YM", across, 2), ("ZM", last, 0)):
+        other = index + len(matrix) // 2
+        functions[name] = (
+            matrix[index, index] / (5 / 6 * a**3),
+            matrix[index, other] / (5 / 48 * c**3),
+        )
     return {name: (float(one), float(two)) for name, (one, two) in functions.items()}
 
 
@@ -115,7 +118,7 @@ def _terms(a: float, b: float, r: float, digits: float) -> list[int]:
     if terms > MOST_TERMS:
         raise ValueError(f"gap is {gap:g} of the mean radius, which takes {terms} terms of series")
     # Motion along the line of centres is the hardest to resolve.
-    return [max(each, 16) for each in (int(1.6 * terms), terms, terms)]
+    return [max(count, 16) for count in (int(1.6 * terms), terms, terms)]
 
 
 def _resistance(m: int, terms: int, a: float, b: float, r: float) -> Any:
@@ -131,25 +134,25 @@ def _series(m: int, terms: int, a: float, b: float, r: float) -> Any:
     """Return pressure, potential and swirl of spheres, by motions: (2, kinds, 2, 3, terms)."""
     n = np.arange(max(m, 1), terms + 1)
     kinds = "UWE" if m < 2 else "E"
-    motions = [np.array([_motion(m, n.size, own, kind) for kind in kinds]) for own in (a, b)]
-    own = [_inverse(n, radius, data) for radius, data in zip((a, b), motions, strict=True)]
+    motions = [np.array([_motion(m, n.size, radius, kind) for kind in kinds]) for radius in (a, b)]
+    alone = [_inverse(n, radius, data) for radius, data in zip((a, b), motions, strict=True)]
     one, two = _met(m, n, a, b, r), _met(m, n, b, a, -r)
     # No slip on sphere 1 is x_1 + one x_2 = own_1; x_2 is eliminated. Swirls about the line of
     # centres are a system of their own.
     coefficients = np.zeros((2, len(kinds), 2, 3, n.size))  # the sphere that moves, then the series
     for rows in [[0, 1], [2]] if m == 0 else [[0, 1, 2]]:
         size = len(rows) * n.size
-        k1, k2 = (each[rows][:, :, rows].reshape(size, size) for each in (one, two))
-        g1, g2 = (each[:, rows].reshape(-1, size).T for each in own)
-        given = np.hstack([g1, -k1 @ g2])
-        x1 = np.linalg.solve(np.eye(size) - k1 @ k2, given)
+        k1, k2 = (matrix[rows][:, :, rows].reshape(size, size) for matrix in (one, two))
+        g1, g2 = (matrix[:, rows].reshape(-1, size).T for matrix in alone)
+        right_side = np.hstack([g1, -k1 @ g2])
+        x1 = np.linalg.solve(np.eye(size) - k1 @ k2, right_side)
         x2 = np.hstack([0 * g1, g2]) - k2 @ x1
         for sphere, x in enumerate((x1, x2)):
             coefficients[:, :, sphere, rows] = x.T.reshape(2, len(kinds), len(rows), n.size)
     return coefficients
 
 
-def _met(m: int, n: Any, own: float, other: float, height: float) -> Any:
+def _met(m: int, n: Any, radius: float, other: float, height: float) -> Any:
     """Return the series of a sphere that the flow of the other one asks for.
 
     Shape (3, terms, 3, terms), from pressure, potential and swirl of the other sphere, which is at
@@ -158,7 +161,7 @@ def _met(m: int, n: Any, own: float, other: float, height: float) -> Any:
     every, k = np.arange(n[0], n[-1] + 2), np.arange(m, n[-1] + 3)
     up, down = np.meshgrid(every, k)
     size = gammaln(up + down + 1) - gammaln(down + m + 1) - gammaln(up - m + 1)
-    size += down * math.log(own / abs(height)) + (up + 1) * math.log(other / abs(height))
+    size += down * math.log(radius / abs(height)) + (up + 1) * math.log(other / abs(height))
     # A decaying harmonic of the other sphere as growing ones of this sphere.
     shifted = np.where((up if height > 0 else down) + m & 1, -1.0, 1.0) * np.exp(size)
     t, f, c = shifted[:, :-1], n.astype(float), height
@@ -167,7 +170,7 @@ def _met(m: int, n: Any, own: float, other: float, height: float) -> Any:
     def raised(x: Any) -> Any:
         """Return the harmonic part of the height times x."""
         result = np.zeros_like(x)
-        result[1:] = x[:-1] * ((k[:-1] - m + 1) / (2 * k[:-1] + 1) * own)[:, None]
+        result[1:] = x[:-1] * ((k[:-1] - m + 1) / (2 * k[:-1] + 1) * radius)[:, None]
         return result
 
     h = t * ((f + 1) / (2 * (2 * f - 1))) - c * (f - 2) / (2 * f * (2 * f - 1)) * slope
@@ -184,10 +187,10 @@ def _met(m: int, n: Any, own: float, other: float, height: float) -> Any:
     # The velocity along r, r times its derivative by r, and r times the curl, of growing harmonics.
     p, phi, swirl = met
     n_ = q[:, None]
-    v = n_ * own / (2 * (2 * n_ + 3)) * p + n_ / own * phi
-    w = n_ * (n_ + 1) * own / (2 * (2 * n_ + 3)) * p + n_ * (n_ - 1) / own * phi
+    v = n_ * radius / (2 * (2 * n_ + 3)) * p + n_ / radius * phi
+    w = n_ * (n_ + 1) * radius / (2 * (2 * n_ + 3)) * p + n_ * (n_ - 1) / radius * phi
     data = np.stack([v, w, n_ * (n_ + 1) * swirl]).transpose(2, 3, 0, 1)  # (3, terms, 3, terms)
-    return _inverse(n, own, data).transpose(2, 3, 0, 1)
+    return _inverse(n, radius, data).transpose(2, 3, 0, 1)
 
 
 def _inverse(n: Any, radius: float, data: Any) -> Any:
@@ -206,16 +209,16 @@ def _motion(m: int, terms: int, radius: float, kind: str) -> Any:
     elif kind == "W":
         data[2, 0] = 2 * radius
     else:
-        place, size = ((1, 2 / SQRT6), (1, 2 / (3 * SQRT2)), (0, 1 / (3 * SQRT2)))[m]
-        data[:2, place] = radius * size
+        index, size = ((1, 2 / SQRT6), (1, 2 / (3 * SQRT2)), (0, 1 / (3 * SQRT2)))[m]
+        data[:2, index] = radius * size
     return data
 
 
 def _moments(m: int, radius: float, series: Any) -> Any:
     """Return force, torque and stresslet of series (..., 3, terms)."""
     p, _, swirl = np.moveaxis(series, -2, 0)
-    place, size = ((1, SQRT6 / 2), (1, 3 / SQRT2), (0, 3 * SQRT2))[m]
-    stresslet = 4 * math.pi / 3 * radius**3 * size * p[..., place]
+    index, size = ((1, SQRT6 / 2), (1, 3 / SQRT2), (0, 3 * SQRT2))[m]
+    stresslet = 4 * math.pi / 3 * radius**3 * size * p[..., index]
     if m == 2:
         return stresslet[..., None]
     force, torque = 4 * math.pi * radius**2 * p[..., 0], 8 * math.pi * radius**2 * swirl[..., 0]
@@ -230,11 +233,11 @@ def in_basis(m: int) -> Any:
     """
     x, y, z = np.eye(3)
     strains = np.array([(3 * np.outer(z, z) - np.eye(3)) / SQRT6, COUPLETS[6], COUPLETS[3]])
-    own = np.einsum("mij,ij->m", COUPLETS[3:], strains[m])
+    basis = np.einsum("mij,ij->m", COUPLETS[3:], strains[m])
     vectors = [np.r_[z, np.zeros(8)], np.r_[np.zeros(3), z, np.zeros(5)]]
     if m == 1:
         vectors = [np.r_[x, np.zeros(8)], np.r_[np.zeros(3), y, np.zeros(5)]]
-    vectors = [*(vectors if m < 2 else []), np.r_[np.zeros(6), own]]
+    vectors = [*(vectors if m < 2 else []), np.r_[np.zeros(6), basis]]
     return np.kron(np.eye(2), np.array(vectors).T)
 
 

@@ -96,19 +96,19 @@ def friction(
     for other pairs with a small alpha r an integral.
     """
     differences = zip(phi, radial(r2, xi, alpha, coincide, len(phi)), strict=True)
-    own = [-2 / alpha**2 * (charges - less) for charges, less in differences][1:]
+    scaled = [-2 / alpha**2 * (charges - less) for charges, less in differences][1:]
     close = r2 * xi**2 < 1
     parts = zip(
-        _closed(len(own), alpha, r2[close], coincide), _far(len(own), alpha, xi), strict=True
+        _closed(len(scaled), alpha, r2[close], coincide), _far(len(scaled), alpha, xi), strict=True
     )
-    for values, (singular, series) in zip(own, parts, strict=True):
+    for values, (singular, series) in zip(scaled, parts, strict=True):
         values[close] = singular + np.polynomial.polynomial.polyval(r2[close] * xi**2 / 2, series)
     alike = ~close & (r2 * alpha**2 < 1)
-    for values, together in zip(own, _alike(len(own), alpha, xi, r2[alike]), strict=True):
+    for values, together in zip(scaled, _alike(len(scaled), alpha, xi, r2[alike]), strict=True):
         values[alike] = together
     square = np.where(r2 <= coincide, 0.0, r2)
-    pairs = enumerate(pairwise(own))
-    return own[:-1], [-(2 * n + 1) * one - square * after for n, (one, after) in pairs]
+    pairs = enumerate(pairwise(scaled))
+    return scaled[:-1], [-(2 * n + 1) * one - square * after for n, (one, after) in pairs]
 
 
 def _closed(count: int, alpha: float, r2: Array, coincide: float) -> list[Array]:

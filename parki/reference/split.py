@@ -106,10 +106,10 @@ class Clouds:
     @cached_property
     def intervals(self) -> list[tuple[float, float]]:
         """Return middle and half length of the points' extent, along each axis."""
-        both = np.concatenate([self.trg, self.src], axis=1)
-        if both.shape[1] == 0:
+        points = np.concatenate([self.trg, self.src], axis=1)
+        if points.shape[1] == 0:
             return 3 * [(0.0, 0.0)]
-        ends = zip(both.min(axis=1).tolist(), both.max(axis=1).tolist(), strict=True)
+        ends = zip(points.min(axis=1).tolist(), points.max(axis=1).tolist(), strict=True)
         return [(0.5 * (low + high), 0.5 * (high - low)) for low, high in ends]
 
 

@@ -195,15 +195,15 @@ class Bodies:
         """Return targets in the balls around copies of bodies, which ``reach`` widens: `copies`."""
         radii = np.array([shape.radius + reach * shape.spacing.max() for shape in self.shapes])
         size, near = np.ceil(np.log2(radii))[self.kinds], []
-        for each in np.unique(size):  # one search for bodies of about one size
-            bodies = np.flatnonzero(size == each)
+        for exponent in np.unique(size):  # one search for bodies of about one size
+            bodies = np.flatnonzero(size == exponent)
             centres = self.xp.asarray(self.centres[:, bodies].astype(self._dtype))
             radius = (1 + ROUNDED) * float(radii[self.kinds[bodies]].max())
             pairs = pairs_within(targets, centres, radius, options)
             several = pairs.targets, pairs.indices, pairs.displacements
             i, j, r = (to_host(array) for array in several)
             near.append((i, bodies[j], r.astype(np.float64)))
-        i, body, r = (np.concatenate(each, axis=-1) for each in zip(*near, strict=True))
+        i, body, r = (np.concatenate(parts, axis=-1) for parts in zip(*near, strict=True))
         return i, body, r
 
     def inside(self, body: np.ndarray, r: np.ndarray) -> np.ndarray:

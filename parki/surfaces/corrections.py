@@ -62,7 +62,7 @@ def events_near(
     image = np.rint(inverse @ (x - surface.centres[:, body] - r))
     if home is not None:
         others = (to_host(home)[target] != body) | (image != 0).any(axis=0)
-        target, body, x, image = (each[..., others] for each in (target, body, x, image))
+        target, body, x, image = (array[..., others] for array in (target, body, x, image))
     points = x - vectors.T @ image
     sizes = np.abs(x).max(axis=0, initial=0.0) + np.abs(vectors).sum(axis=0).max()
     n0, b, h, (excluded, node, finer) = surface.nearest(points, body, sizes)
@@ -78,7 +78,7 @@ def events_near(
     close = np.flatnonzero(np.abs(b) <= setting.farthest * h)
     host = target, node, finer, excluded, n0, b, h, times, thin, body, points
     target, node, finer, excluded, n0, b, h, times, thin, body, points = (
-        xp.asarray(each[..., close]) for each in host
+        xp.asarray(array[..., close]) for array in host
     )
     events = Events(
         target=target,

@@ -164,19 +164,19 @@ def matrix_near(
     """Return corrections of events with bodies of one shape, (events, rows, columns, nodes)."""
     xp, shape, body = surface.xp, surface.shapes[kind], events.body
     centres, frames, first, start = (
-        xp.asarray(each)
-        for each in (surface.centres, surface.frames, surface.systems, surface.finer_starts)
+        xp.asarray(array)
+        for array in (surface.centres, surface.frames, surface.systems, surface.finer_starts)
     )
     index = first[body][:, None] + xp.arange(shape.areas.size)
     arrays = surface.nodes, surface.normals, surface.areas
-    nodes: Any = tuple(each[..., index].astype(np.float64) for each in arrays)
+    nodes: Any = tuple(array[..., index].astype(np.float64) for array in arrays)
     out = xp.where(index == events.excluded[:, None], xp.inf, 0.0)
     plain = plain_matrix(xp, layer, points, events.directions, nodes, out)
 
     frame = frames[body]
     arms, n0, e = (
-        (frame * each.T[:, :, None]).sum(axis=1).T
-        for each in (points - centres[:, body], events.n0, events.directions)
+        (frame * array.T[:, :, None]).sum(axis=1).T
+        for array in (points - centres[:, body], events.n0, events.directions)
     )
     finer = xp.where(events.finer < 0, -1, events.finer - start[body])
     seen = events._replace(n0=n0, directions=e, finer=finer)

@@ -166,26 +166,26 @@ def double_traction(p: SurfacePairs) -> Any:
     twice, facing = _product(e, n), _dot(p.normal, p.direction)
     out = p.xp.empty((3, 3, p.distance.size))
     for i, j in itertools.product(range(3), repeat=2):
-        product = _product(rows[i], rows[j])
-        value = facing * _with(product, five) + p.direction[j] * _with(_product(rows[i], n), five)
+        outer = _product(rows[i], rows[j])
+        value = facing * _with(outer, five) + p.direction[j] * _with(_product(rows[i], n), five)
         value = value + p.normal[i] * _with(_product(e, rows[j]), five)
         if i == j:
             value = value + _with(twice, five)
         out[i, j] = (
             -4 * p.direction[i] * p.normal[j] * f[3]
             - 6 * value
-            + 60 * _with(_product(product, twice), seven)
+            + 60 * _with(_product(outer, twice), seven)
         )
     return out
 
 
 def _plain_traction(p: SurfacePairs) -> Any:
-    along, facing, both = (
+    along, facing, opposite = (
         _dot(p.offset, p.normal),
         _dot(p.offset, p.direction),
         _dot(p.normal, p.direction),
     )
-    block = _squares(p, 60 * p.functions[7] * along * facing - 6 * p.functions[5] * both)
+    block = _squares(p, 60 * p.functions[7] * along * facing - 6 * p.functions[5] * opposite)
     three, five = 4 * p.functions[3], 6 * p.functions[5]
     for i, j in itertools.product(range(3), repeat=2):
         block[i, j] -= three * p.direction[i] * p.normal[j]

@@ -70,12 +70,12 @@ class Mapped:
             apart = points[:, moving] - x
             slope = np.stack([(apart * a).sum(axis=0), (apart * b).sum(axis=0)])
             aa, ab, bb = ((u * v).sum(axis=0) for u, v in ((a, a), (a, b), (b, b)))
-            bent = [(apart * each).sum(axis=0) for each in second]
+            bent = [(apart * term).sum(axis=0) for term in second]
             # Newton's step where the distance is convex; else one of Gauss and Newton.
             convex = (aa > bent[0]) & ((aa - bent[0]) * (bb - bent[2]) > (ab - bent[1]) ** 2)
             aa, ab, bb = (
-                each - np.where(convex, more, 0.0)
-                for each, more in zip((aa, ab, bb), bent, strict=True)
+                term - np.where(convex, more, 0.0)
+                for term, more in zip((aa, ab, bb), bent, strict=True)
             )
             s = np.stack([bb * slope[0] - ab * slope[1], aa * slope[1] - ab * slope[0]])
             s /= aa * bb - ab**2
@@ -99,7 +99,7 @@ class Mapped:
         """
         axes, wave = np.stack(tangents(y)), y[0] + 1j * y[1]
         # A step's part in the plane of x and y, and its part along z: of a, of b and of y.
-        plane = [each[0] + 1j * each[1] for each in (*axes, y)]
+        plane = [step[0] + 1j * step[1] for step in (*axes, y)]
         along = axes[0, 2], axes[1, 2], y[2]
         points, first = np.zeros_like(y), np.zeros((3, *y.shape))
         second, pairs = np.zeros((3, *y.shape)), ((0, 0), (0, 1), (1, 1))
@@ -113,8 +113,8 @@ class Mapped:
                 first[k] += (f * below * plane[k] + slope * here * along[k]).real
             for k, (i, j) in enumerate(pairs):
                 mixed = plane[i] * along[j] + plane[j] * along[i]
-                both = f * twice * plane[i] * plane[j] + slope * below * mixed
-                second[k] += (both + bend * here * along[i] * along[j]).real
+                bend_of = f * twice * plane[i] * plane[j] + slope * below * mixed
+                second[k] += (bend_of + bend * here * along[i] * along[j]).real
         second[0] -= first[2]  # great circles bend towards the centre
         second[2] -= first[2]
         return axes, points, first[:2], second

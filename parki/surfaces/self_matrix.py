@@ -137,7 +137,7 @@ def self_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
 def _self_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
     layer, count, finer = LAYERS[key], shape.areas.size, shape.finer
     if finer is not None and layer.parts:
-        return np.concatenate([_self_matrix(each, shape, setting) for each in layer.parts], axis=1)
+        return np.concatenate([_self_matrix(part, shape, setting) for part in layer.parts], axis=1)
     if shape.sphere is not None and layer.jump is not None:
         whole = polar_matrix(layer, shape, setting.side, setting.constants)
         return (whole - _plain(layer, shape)).reshape(layer.rows * count, -1)
@@ -165,7 +165,7 @@ def _self_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) ->
         matrix = finer_matrix(np, layer, events, shape.nodes, rules, setting).transpose(0, 2, 1, 3)
         return (matrix - _plain(layer, shape)).reshape(layer.rows * count, -1)
     pairs = near_pairs(shape.nodes, shape.nodes, setting.radius(False) * h.max(), FREE)
-    event, index = (np.concatenate([each, every]) for each in (pairs.targets, pairs.indices))
+    event, index = (np.concatenate([part, every]) for part in (pairs.targets, pairs.indices))
     r = np.concatenate([pairs.displacements, np.zeros((3, count))], axis=1)
     (level,) = blocks(
         np,
@@ -222,12 +222,12 @@ def self_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: DTypeL
     ]
 
 
-def self_products(own: Any, q: AnyArray, rows: int, transposed: bool = False) -> Any:
+def self_products(parts: Any, q: AnyArray, rows: int, transposed: bool = False) -> Any:
     """Yield the nodes of bodies, and the products with their own matrices: see `self_parts`.
 
     q is (k, columns, N).
     """
-    for index, frames, matrix in own:
+    for index, frames, matrix in parts:
         local = _rotated(frames.transpose(0, 2, 1), q[:, :, index]).transpose(2, 0, 1, 3)
         local = local.reshape((*local.shape[:2], -1))  # (B, k, columns n)
         if matrix.ndim == 3:
