@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from parki.core import EwaldOptions
 from parki.distributed.slab import Slab
 from parki.distributed.team import Team
 from parki.errors import ParkiValueError
+from parki.ewald.options import EwaldOptions
 from parki.suspensions import noise, spheres
 from parki.typing import AnyArray, Array, OptionKeywords, Seed, Unpack
 
