@@ -192,6 +192,19 @@ def test_gradients_of_vectors_are_summed_apart():
         assert not pair.slopes and pair.derivatives
 
 
+def test_parts_that_would_be_wrong():
+    """What makes the parts of a record refuses what is impossible, in the words of a record."""
+    with pytest.raises(parki.ParkiValueError, match="pair_of has sources that its symbol does not"):
+        pair_of(symbols.FLOW, (CHARGE,), (1, 1))
+    with pytest.raises(parki.ParkiValueError, match="pair_of has sources that are no tuple of Sou"):
+        pair_of(POTENTIAL, CHARGE, (1, 1))
+    for source, result in ((CHARGE, "v"), ((CHARGE,), "u")):
+        with pytest.raises(parki.ParkiValueError, match=r"the terms of mine are .* one Source"):
+            error_terms_of("mine", POTENTIAL, source, aligned={result: 1})
+    with pytest.raises(parki.ParkiValueError, match=r"family of 'mine' is .* such as always"):
+        register("mine", SUMS["laplace"])
+
+
 def test_families_have_examples():
     family = SUMS.families["yukawa"]._replace(example={})
     with pytest.raises(parki.ParkiValueError, match="'trial' has no example of kappa; give one"):

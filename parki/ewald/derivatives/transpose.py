@@ -43,8 +43,9 @@ class Transpose:
                 others = " or ".join(map(repr, task.sum.adjoints))
                 remedy = f"make a plan whose want is {others}" if others else "no result has one"
                 raise ParkiValueError(
-                    f"the adjoint of {task.kernel} needs that of its {name!r}, but this sum is but "
-                    f"a part of others, of spheres or of images, which take none; {remedy}"
+                    f"the adjoint of {task.kernel} needs that of its {name!r}, but its record has "
+                    "none: this sum is but a part of others, of spheres or of images, or one of "
+                    f"your own without adjoints; {remedy}"
                 )
         self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in summed}
 

@@ -87,8 +87,13 @@ def register(name: str, family: InteractionFamily) -> None:
     ------
     ParkiValueError
         If there is such a sum or such a term already, the record has another name, or a length that
-        is no parameter.
+        is no parameter; or if it is no family.
     """
+    if not isinstance(family, InteractionFamily):
+        raise ParkiValueError(
+            f"the family of {name!r} is {shown(family)}; expected an InteractionFamily, such as "
+            "always(record=record, words=words)"
+        )
     if name in SUMS.families:
         raise ParkiValueError(f"there is a sum {name!r} already; register it by another name")
     lacking = [parameter for parameter in family.parameters if parameter not in family.example]

@@ -32,9 +32,10 @@ from parki.ewald.sums.images import (
 from parki.ewald.sums.maps import Map
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.sizes import square
-from parki.ewald.sums.sources import Source, fit
+from parki.ewald.sums.sources import Source, check_sources
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.tables import RadialTables, Tables
+from parki.interchange import shown
 from parki.runtime.forks import cached_property
 from parki.typing import AnyArray
 
@@ -145,7 +146,16 @@ def error_terms_of(
         For each result the ``aligned_factor`` of its term.
     prolate : mapping of str to ProlateError, optional
         For results of which they are known.
+
+    Raises
+    ------
+    ParkiValueError
     """
+    if not {*aligned} <= {*_ENDS} or not isinstance(source, Source):
+        raise ParkiValueError(
+            f"the terms of {name} are of {shown(source)}, aligned for {', '.join(aligned)}; "
+            f"expected one Source, and some of {', '.join(_ENDS)}"
+        )
     spread = CURVATURE if source.curvature else GRADIENT if source.gradient else PLAIN
     terms: dict[str, tuple[ErrorTerm, ...]] = {}
     for result, factor in aligned.items():
@@ -240,11 +250,9 @@ class Interaction:
             raise ParkiValueError(
                 f"the sum {self.name} has a symbol of order {self.symbol.order}; expected 1 or 2"
             )
-        if not all(isinstance(source, Source) for source in self.sources):
-            raise ParkiValueError(
-                f"the sum {self.name} has sources that are no tuple of Source; give one source as "
-                "(source,)"
-            )
+        check_sources(
+            f"the sum {self.name}", self.sources, self.symbol.structure, self.symbol.components
+        )
         if self.gauge is not None and self.gauge.screened is not bool(self.symbol.screening):
             words = ("without", "OF_CHARGES or OF_FORCES")
             if self.symbol.screening:
@@ -252,11 +260,6 @@ class Interaction:
             raise ParkiValueError(
                 f"the sum {self.name} has a symbol {words[0]} screening, but not such a gauge; "
                 f"give {words[1]} of parki.extend"
-            )
-        if not fit(self.sources, self.symbol.structure, self.symbol.components):
-            raise ParkiValueError(
-                f"the sum {self.name} has sources that its symbol does not take: "
-                "docs/adding-a-sum.md lists which go together"
             )
         source = self.sources[0]
         if source.decay - source.normal != self.pair.power:

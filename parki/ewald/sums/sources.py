@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from parki.errors import ParkiValueError
+
 
 class Source(NamedTuple):
     """One part of a density.
@@ -64,8 +66,26 @@ TAKEN: dict[object, tuple[tuple[Source, ...], ...]] = {
 def fit(sources: tuple[Source, ...], structure: str, components: int) -> bool:
     """Return whether a symbol takes the sources, whatever the decay of the first one is."""
 
-    def kinds(of: tuple[Source, ...]) -> list[Source]:
-        return [each._replace(decay=each.decay - of[0].decay, ball=False) for each in of]
+    def relative(sources: tuple[Source, ...]) -> list[Source]:
+        return [s._replace(decay=s.decay - sources[0].decay, ball=False) for s in sources]
 
     known = TAKEN.get("curl" if structure == "curl" else components, ())
-    return any(kinds(sources) == kinds(each) for each in known)
+    return any(relative(sources) == relative(others) for others in known)
+
+
+def check_sources(name: str, sources: tuple[Source, ...], structure: str, components: int) -> None:
+    """Refuse sources that a symbol does not take; ``name`` says whose they are.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if not all(isinstance(source, Source) for source in sources):
+        raise ParkiValueError(
+            f"{name} has sources that are no tuple of Source; give one source as (source,)"
+        )
+    if not fit(sources, structure, components):
+        raise ParkiValueError(
+            f"{name} has sources that its symbol does not take: docs/adding-a-sum.md lists which "
+            "go together"
+        )

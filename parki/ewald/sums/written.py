@@ -37,7 +37,7 @@ from parki.ewald.sums.operators import (
     tables_of,
 )
 from parki.ewald.sums.pairs import EVALUATED, PairFunction
-from parki.ewald.sums.sources import Source
+from parki.ewald.sums.sources import Source, check_sources
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.tables import CONSTANTS, FLOW, NUMBERS, SCREENING, Table, Tables
 
@@ -152,7 +152,13 @@ def pair_of(
         As of a `PairFunction`.
     fused : bool
         As of a `PairFunction`.
+
+    Raises
+    ------
+    ParkiValueError
+        If the symbol does not take the sources.
     """
+    check_sources("pair_of", sources, symbol.structure, symbol.components)
     return _pair(symbol, sources)._replace(operations=operations, fused=fused)
 
 
