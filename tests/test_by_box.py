@@ -11,6 +11,7 @@ from frameworks import BOX, difference, inputs
 from left_out import without_pairs
 
 import parki
+from parki.ewald.derivatives import by_box
 from parki.ewald.far import strain
 from parki.ewald.far.strain import SYMBOLS, Waves
 from parki.reference import direct_sum
@@ -93,6 +94,18 @@ def test_differences_of_direct_sums(kernel, periodic, leans, space, to_space, to
     found = compared(kernel, periodic, leans, direct, to_space, to_host, wrt, **how)
     own = found["lattice"] if leans else np.diag(found["lattice"])
     assert np.array_equal(found["box"], own)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+def test_gradients_are_strained_as_transposed_sums(kernel, space, to_space, to_host, monkeypatch):
+    """A gradient times weights is a sum of dipoles times densities, which needs no difference."""
+    monkeypatch.setattr(by_box, "_differences", None)
+
+    def direct(arrays, box, periodicity):
+        return direct_sum(kernel, *arrays, box=box, periodicity=periodicity, want="grad_u")
+
+    how = {"want": "grad_u", "execution_space": space}
+    compared(kernel, (True, True, True), True, direct, to_space, to_host, ("lattice",), **how)
 
 
 @pytest.mark.parametrize("structure", SYMBOLS)

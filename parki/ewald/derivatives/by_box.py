@@ -32,6 +32,7 @@ from parki.ewald.pipeline.stages import Stages
 from parki.ewald.points import take_cloud
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.adjoint import velocity
 from parki.ewald.task import Task
 from parki.interchange import to_host
 from parki.typing import AnyArray, Boxes
@@ -126,10 +127,23 @@ def by_lattice(
         norms = norms[0], ranks.all_columns(norms[1])
     src, dens = ranks.all_columns(src), ranks.all_columns(dens)
     if trg.size and dens.size and any(options.periodic):
-        kind = SUMS[kernel]
-        sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
-        apart = sinks or systems is not None or kind.symbol.structure not in SYMBOLS
-        if [*values] != ["u"] or apart:
+        left = dict[str, AnyArray]()
+        for name, weights in values.items():
+            if name == "u" and systems is None and _strains(kernel):
+                derivative += sum(
+                    _strain(kernel, trg, src, dens, norms, options, values=weights, labels=labels)
+                )
+                if options.dl_mean == "flux" and SUMS[kernel].normals:
+                    change = _flux(trg, src, dens, norms, values=weights)
+                    derivative += change / np.linalg.det(whole)
+            elif systems is None and (back := _transposed_kernel(kernel, name)):
+                swapped = labels and labels.swapped(None)
+                derivative += sum(
+                    _strain(back, src, trg, weights, None, options, values=dens, labels=swapped)
+                )
+            else:
+                left[name] = weights
+        if left:
             derivative += _differences(
                 kernel,
                 trg,
@@ -137,21 +151,30 @@ def by_lattice(
                 dens,
                 norms,
                 options,
-                values=values,
+                values=left,
                 labels=labels,
                 straight=straight,
                 systems=systems,
             )
-        else:
-            derivative += sum(
-                _strain(kernel, trg, src, dens, norms, options, values=values["u"], labels=labels)
-            )
-            if options.dl_mean == "flux" and kind.normals:
-                change = _flux(trg, src, dens, norms, values=values["u"])
-                derivative += change / np.linalg.det(whole)
     derivative = ranks.sum(derivative)
     derivative *= np.outer(options.periodic, options.periodic)
     return np.asarray(np.linalg.inv(whole).T @ derivative.T)
+
+
+def _strains(kernel: str) -> bool:
+    """Return whether the product of weights and "u" has its derivative by strains as a sum."""
+    kind = SUMS[kernel]
+    sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
+    return not sinks and kind.symbol.structure in SYMBOLS
+
+
+def _transposed_kernel(kernel: str, name: str) -> str | None:
+    """Return a kernel without normals whose "u" is the transpose of a result, if it strains."""
+    record = SUMS[kernel].adjoints.get(name)
+    if record is None or record.want != ("u",) or record.results is not velocity:
+        return None
+    plain = record.density is None and record.normals is None and not record.others
+    return record.kernel if plain and _strains(record.kernel) else None
 
 
 def _differences(
