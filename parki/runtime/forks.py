@@ -40,6 +40,12 @@ class Uncopied:
             f"this process; pass on {self._made_of}, and make another one there"
         )
 
+    def _with(self, **others: Any) -> Any:
+        """Return the same with other attributes, as `dataclasses.replace` does."""
+        new = object.__new__(type(self))
+        new.__dict__ |= self.__dict__ | others
+        return new
+
 
 _used: set[str] = set()
 _lost: set[str] = set()

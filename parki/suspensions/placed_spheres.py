@@ -73,16 +73,10 @@ class PlacedSpheres(InFluid):
         with self._together("heights"):
             self._check_heights(self._mobility.points)
 
-    def _with(self, mobility: SphereMobility) -> Any:
-        """Return the same spheres with the mobility that they have elsewhere."""
-        other = object.__new__(type(self))
-        other.__dict__ |= self.__dict__ | {"_mobility": mobility}
-        return other
-
     @alone
     def __copy__(self) -> Any:
         mobility = self._mobility
-        return self._with(mobility.elsewhere(mobility.points, mobility.options))
+        return self._with(_mobility=mobility.elsewhere(mobility.points, mobility.options))
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.__copy__()

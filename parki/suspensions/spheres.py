@@ -401,7 +401,7 @@ class Spheres(PlacedSpheres):
         tolerance = finer_tolerance(options.tolerance)
         expert = replace(options.expert, split="hasimoto")
         finer = replace(options, tolerance=tolerance, precision="full", cutoff=None, expert=expert)
-        other = self._with(self._mobility.elsewhere(points, finer))
+        other = self._with(_mobility=self._mobility.elsewhere(points, finer))
         exact = other.velocities(given.astype(np.float64))
         apart = self.velocities(given) - exact
         promise = float(self.promise(given))

@@ -115,8 +115,7 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
 
     def beside(self, kernel: AnyKernel, want: Any = "u") -> Any:
         """Return a plan of another sum of the same points; all of these plans move together."""
-        plan = type(self).__new__(type(self))
-        plan.__dict__.update(self.__dict__)
+        plan = self._with()
         request = SumRequest.of(kernel, want, self.options)
         PlacedPlan._join(plan, self._placement, request, self._placement.add(request))
         return plan
