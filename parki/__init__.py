@@ -23,7 +23,7 @@ from parki import errors
 from parki import ewald as ewald
 from parki import typing as typing
 from parki import utils as utils
-from parki.cell_list import CellList as CellList
+from parki.cells.cell_list import CellList as CellList
 from parki.errors import *  # noqa: F403
 from parki.ewald import *  # noqa: F403
 from parki.ewald.lattice import lattice as lattice

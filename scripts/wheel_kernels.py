@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from parki.cell_list import CellList, parts_kernels
+from parki.cells.runs import parts_kernels
+from parki.cells.sorted_points import SortedPoints
 from parki.dynamics import pair_matrix
 from parki.ewald.choice.cost import USUAL
 from parki.ewald.choice.machines import COMPILED_DEGREES
@@ -106,16 +107,16 @@ def kernels() -> Iterator[Kernel]:
 def base(dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels that depend only on the precision."""
     real = real_name(dtype)
-    yield from CellList.kernels(SPACE, real)
+    yield from SortedPoints.kernels(SPACE, real)
     yield load("cell_list", "place_systems", SPACE)
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
-    yield CellList.pairs_kernel(SPACE)
+    yield SortedPoints.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
     yield from (pair_matrix.kernel(name, SPACE) for name in ("resist", "multiply_blocks"))
     for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
-        yield CellList.gather_kernel(SPACE, dtype, rows)
+        yield SortedPoints.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results
-        yield CellList.add_kernel(SPACE, dtype, rows)
+        yield SortedPoints.add_kernel(SPACE, dtype, rows)
     for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
         for kernel in ("laplace", "stokes_sl"):
             for periodicity in range(4):

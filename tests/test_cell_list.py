@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from parki import CellList, ParkiMemoryError, ParkiTypeError, ParkiValueError, cell_list
-from parki.cell_list import runs
+from parki import CellList, ParkiMemoryError, ParkiTypeError, ParkiValueError
+from parki.cells import sorted_points
+from parki.cells.runs import runs
 from parki.ewald import points as ewald_points
 from parki.runtime import get_execution_space, load
 
@@ -255,13 +256,13 @@ def test_runs(space, to_space, to_host, starts, given, cut, expected):
 @pytest.mark.parametrize("along", [False, True])
 def test_sort_of_devices(monkeypatch, at_once, along):
     """The kernels by which devices sort, here on the CPU: as its own."""
-    monkeypatch.setattr(cell_list, "SORTED_AT_ONCE", at_once)
+    monkeypatch.setattr(sorted_points, "SORTED_AT_ONCE", at_once)
     points, box = points_near(BOX, 500), BOX
     grid = {"periodic": (True,) * 3, "execution_space": "CPU", "shape": (3, 7, 2)}
     cells = CellList(points, None, box, along=along, **grid)
     order, starts, counts = cells.order, cells.starts, cells.counts
     names = ("sort_few", "count_cells", "list_cells", "order_cells")
-    cells._sort_on_device(*(load("cell_list", n, cells.space) for n in names))
+    cells._sort_on_device(tuple(load("cell_list", n, cells.space) for n in names))
     np.testing.assert_array_equal(cells.order, order)
     np.testing.assert_array_equal(cells.starts, starts)
     np.testing.assert_array_equal(cells.counts, counts)

@@ -94,7 +94,7 @@ def test_no_compiler(bare, empty, monkeypatch, cxx, what):
         raise AssertionError("work was begun")
 
     bare(empty, cxx)
-    monkeypatch.setattr(parki.cell_list.CellList, "__init__", never)
+    monkeypatch.setattr(parki.cells.sorted_points.SortedPoints, "__init__", never)
     points = np.zeros((3, 4))
     with pytest.raises(UnavailableError) as caught:
         parki.laplace(points, points, points[0], parki.EwaldOptions(3, [1, 1, 1]))

@@ -11,7 +11,7 @@ from few import FEW
 from flat import options
 
 import parki
-from parki.cell_list import runs
+from parki.cells.runs import runs
 from parki.errors import ParkiValueError
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p import P2P

@@ -10,7 +10,7 @@ import pytest
 
 import parki
 from parki import settings
-from parki.cell_list import FEW
+from parki.cells.cell_grid import FEW
 from parki.ewald import EwaldOptions
 from parki.runtime.kernel import Kernel
 

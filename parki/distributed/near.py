@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parki.cell_list import locate
+from parki.cells.cell_grid import CellGrid, locate
 from parki.distributed.routes import Route
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
@@ -103,13 +103,11 @@ class SlabP2P:
 def _from_start(setup: Setup, points: AnyArray, start: float) -> Any:
     """Return points with the first coordinate in the period that begins at ``start``."""
     solver_box, task = setup.solver_box, setup.task
-    wrapped, _ = locate(
-        points,
-        solver_box.lattice.sides * solver_box.unit,
-        shape=(1, 1, 1),
+    box = CellGrid(
+        counts=(1, 1, 1),
+        edges=tuple(solver_box.lattice.sides * solver_box.unit),
         periodic=(True, False, False),
-        origin=(start * solver_box.unit, 0.0, 0.0),
-        space=task.space,
-        executor=task.executor,
+        corner=(start * solver_box.unit, 0.0, 0.0),
     )
+    wrapped, _ = locate(points, box, task.space, executor=task.executor)
     return wrapped

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from parki.cell_list import locate, multiplied
+from parki.cells.cell_grid import CellGrid, locate, multiplied
 from parki.errors import ParkiValueError
 from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.sums import SUMS
@@ -246,14 +246,6 @@ class SolverBox:
         if lattice.tilted:
             basis = self.basis_on(task.space, points.dtype)
             points = multiplied(points, basis, task.space, task.executor)
-        wrapped, _ = locate(
-            points,
-            lattice.edges,
-            (1, 1, 1),
-            lattice.periodic,
-            (0.0, 0.0, 0.0),
-            task.space,
-            scale=self.factor,
-            executor=task.executor,
-        )
+        box = CellGrid((1, 1, 1), tuple(lattice.edges), tuple(lattice.periodic))
+        wrapped, _ = locate(points, box, task.space, scale=self.factor, executor=task.executor)
         return wrapped.astype(task.dtype, copy=False)

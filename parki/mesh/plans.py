@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.cell_list import locate
+from parki.cells.cell_grid import CellGrid, locate
 from parki.core import like_points
 from parki.errors import ParkiTypeError, ParkiValueError, warn
 from parki.ewald.far import p2g, stored_mesh
@@ -116,9 +116,8 @@ class _Plan(Uncopied):
         moved = xp.zeros((3, self.n_points), dtype=self.dtype)
         corner = self.space.adapter.constant(anchors.corner[:, None], self.dtype)
         xp.subtract(points, corner, out=moved[-self.grid.dimensions :])
-        wrapped, _ = locate(
-            moved, anchors.box, (1, 1, 1), anchors.periodic, (0.0, 0.0, 0.0), self.space
-        )
+        box = CellGrid((1, 1, 1), tuple(anchors.box), tuple(anchors.periodic))
+        wrapped, _ = locate(moved, box, self.space)
         return wrapped
 
     def _values(self, name: str, values: AnyArray, shape: tuple[int, ...]) -> Any:

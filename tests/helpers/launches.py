@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import parki
-from parki import cell_list
-from parki.cell_list import CellList
+from parki import CellList
+from parki.cells import sorted_points
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.ewald.far import stored_mesh
@@ -133,8 +133,8 @@ def sort_as_devices_do(dtype: type) -> None:
     in_order = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
     for at_once in (POINTS, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cell_list, "SORTED_AT_ONCE", at_once)
-            cells._sort_on_device(few, in_order, *others)
+            patch.setattr(sorted_points, "SORTED_AT_ONCE", at_once)
+            cells._sort_on_device((few, in_order, *others))
     cut = {"starts": cells.starts, "length": 7, "pieces": 2, "size": 30, "columns": 1}
     load("cell_list", "list_few", space)(9, parts=np.empty((3, 9), np.int32), **cut)
     ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from parki.cell_list import list_buffers, most_parts
+from parki.cells.runs import most_parts
+from parki.cells.sorted_points import list_buffers
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import (
     APART,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from parki.cell_list import CellList
+from parki.cells.sorted_points import SortedPoints
 from parki.ewald.far import sizes
 from parki.ewald.far.columns import Gather
-from parki.ewald.far.mesh import Mesh, Sorted
+from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.sizes import LINE, block_part, g2p_part, part_cells
 from parki.runtime import ExecutionSpace, Kernel
 from parki.settings import MOST_THREADS, thread_count
@@ -46,7 +46,7 @@ class G2P:
     mesh : Mesh
     trg : array, shape (3, N)
         Targets in solver units, wrapped.
-    sources : Sorted, optional
+    sources : SortedPoints, optional
         The sources sorted by tiles, which are reused if the targets are the sources.
     same : bool
         Whether the targets are the sources.
@@ -65,7 +65,7 @@ class G2P:
         self,
         mesh: Mesh,
         trg: AnyArray,
-        sources: Sorted | None,
+        sources: SortedPoints | None,
         same: bool,
         offsets: AnyArray = None,
         tensors: AnyArray = None,
@@ -84,8 +84,8 @@ class G2P:
         elif sources is None or mesh.spread == "base":  # the sources are not sorted then
             tiles = mesh.cubes(mesh.window.points)
         else:
-            tiles = sources.tiles
-        ready = same and sources is not None and tiles == sources.tiles
+            tiles = sources.cell_grid
+        ready = same and sources is not None and tiles == sources.cell_grid
         self.targets = sources if sources is not None and ready else mesh.sort(trg, tiles, offsets)
         apart = tensors is not None and offsets is not None  # tiles know of systems by themselves
         self.launches = self.gathers(mesh, apart)
@@ -194,7 +194,7 @@ class G2P:
                 results[name] += self._found[name]
             return
         for name, rows in results.items():
-            add = CellList.add_kernel(self._space, rows.dtype, len(rows), self._executor)
+            add = SortedPoints.add_kernel(self._space, rows.dtype, len(rows), self._executor)
             add(rows.shape[1], rows=self._found[name], order=self._back, sums=rows)
 
     def _along_axes(self, rows: AnyArray) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.cell_list import CellList, runs
+from parki.cells.cell_grid import CellGrid
+from parki.cells.sorted_points import SortedPoints
 from parki.ewald.far import sizes
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import SCRATCH, along_z
@@ -26,44 +27,6 @@ from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.runtime.forks import cached_property
 from parki.typing import AnyArray, DType
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """How points are sorted: into ``counts`` tiles along each axis, which divide ``extent`` evenly.
-
-    The last axis runs fastest, or the first one if ``along`` says that columns are along x.
-    """
-
-    counts: tuple[int, ...]
-    extent: tuple[float, ...]
-    along: bool = False
-
-
-class Sorted(CellList):
-    """Points sorted by tiles."""
-
-    def __init__(
-        self,
-        points: AnyArray,
-        tiles: Tiles,
-        space: ExecutionSpace,
-        executor: str | None,
-        offsets: AnyArray = None,
-    ) -> None:
-        free, corner = (False,) * 3, (0.0,) * 3
-        how: dict[str, Any] = {"offsets": offsets, "along": tiles.along, "executor": executor}
-        self._make(points, tiles.counts, tiles.extent, free, corner, space, **how)
-        self.tiles = tiles
-
-    def parts(self, size: int, cells: int) -> Any:
-        """Return (column, first, last + 1) of parts of columns, shape (3, parts), int32.
-
-        Each part has at most ``size`` points in at most ``cells`` cells along x.
-        """
-        length, n = self.tiles.counts[0], self.order.size
-        how: dict[str, Any] = {"length": length, "executor": self.executor}
-        return runs(self.space, self.starts, size, n, pieces=-(-length // cells), **how)
 
 
 @dataclass(frozen=True)
@@ -261,25 +224,25 @@ class Mesh:
             **constants,
         )
 
-    def cubes(self, edge: int) -> Tiles:
+    def cubes(self, edge: int) -> CellGrid:
         """Return tiles of ``edge`` grid steps along each axis; the box cuts the last ones."""
         counts = tuple(-(-n // edge) for n in self.cells)
-        return Tiles(counts, tuple((np.array(counts) * edge * self.steps).tolist()))
+        return CellGrid(counts, tuple((np.array(counts) * edge * self.steps).tolist()))
 
-    def columns(self, tile1: int, tile2: int) -> Tiles:
+    def columns(self, tile1: int, tile2: int) -> CellGrid:
         """Return columns along x of ``tile1`` by ``tile2`` grid steps, in tiles of one step."""
         edges = (1, tile1, tile2)
         counts = tuple(-(-n // e) for n, e in zip(self.cells, edges, strict=True))
         extent = np.array(counts) * edges * self.steps
-        return Tiles(counts, tuple(extent.tolist()), along=True)
+        return CellGrid(counts, tuple(extent.tolist()), along=True)
 
-    def divided(self, *counts: int) -> Tiles:
+    def divided(self, *counts: int) -> CellGrid:
         """Return this many equal tiles along each axis; one tile keeps the points' order."""
-        return Tiles(counts, tuple(self.box.tolist()))
+        return CellGrid(counts, tuple(self.box.tolist()))
 
-    def sort(self, points: AnyArray, tiles: Tiles, offsets: AnyArray = None) -> Sorted:
+    def sort(self, points: AnyArray, tiles: CellGrid, offsets: AnyArray = None) -> SortedPoints:
         """Return the (wrapped) points sorted by tiles, of one system or of several."""
-        return Sorted(points, tiles, self.space, self.executor, offsets)
+        return SortedPoints(points, tiles, self.space, offsets=offsets, executor=self.executor)
 
 
 class EwaldMesh(Mesh):

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from parki.cell_list import runs
+from parki.cells.runs import runs
+from parki.cells.sorted_points import SortedPoints
 from parki.errors import ParkiValueError
-from parki.ewald.far.mesh import Mesh, Sorted
+from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.sizes import (
     LINE,
     P2G_PARTS,
@@ -204,13 +205,13 @@ class Owner(Variant):
             self.load("p2g", "p2g_owner")
         self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return where the tiles' sources start, and the colours."""
         if self.mesh.few(sources.order.size, self.mesh.fields.components):
             self.threads = 1
         return {"starts": sources.starts, "colours": self._shared(sources)}
 
-    def _shared(self, sources: Sorted) -> list[tuple[int, Any]]:
+    def _shared(self, sources: SortedPoints) -> list[tuple[int, Any]]:
         """Return the colours; those with a crowded tile have more parts."""
         constant = self.mesh.space.adapter.constant
         self.colours = _colours(constant, self.tiles.counts, self.threads, self.mesh.planes)
@@ -271,7 +272,7 @@ class TileVariant(Variant):
         kernel = self.launches[0] if alone else self.side_by_side()
         kernel(arguments["work"].shape[1], **arguments)
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the lists of the sources that reach each tile, and their parts."""
         xp = self.mesh.xp
         spread, count, fill = self.launches

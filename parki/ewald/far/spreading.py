@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from parki.cell_list import runs
+from parki.cells.cell_grid import CellGrid
+from parki.cells.runs import runs
+from parki.cells.sorted_points import SortedPoints
 from parki.errors import ParkiValueError
-from parki.ewald.far.mesh import Mesh, Sorted, Tiles
+from parki.ewald.far.mesh import Mesh
 from parki.ewald.sums import SUMS
 from parki.runtime import Kernel
 from parki.typing import AnyArray
@@ -26,7 +28,7 @@ class Variant:
     Parameters
     ----------
     mesh : Mesh
-    tiles : Tiles
+    tiles : CellGrid
         The tiles by which sources are sorted.
 
     Attributes
@@ -44,7 +46,7 @@ class Variant:
     adds = True
     several = False
 
-    def __init__(self, mesh: Mesh, tiles: Tiles) -> None:
+    def __init__(self, mesh: Mesh, tiles: CellGrid) -> None:
         self.mesh, self.tiles = mesh, tiles
         self.shape = mesh.grid
         self.launches: list[Kernel] = []
@@ -64,7 +66,7 @@ class Variant:
 
     def place(
         self, src: AnyArray, norms: AnyArray = None, offsets: AnyArray = None
-    ) -> tuple[Sorted, dict[str, Any]]:
+    ) -> tuple[SortedPoints, dict[str, Any]]:
         """Return sorted sources, and the kernels' arguments except density and grid.
 
         Parameters
@@ -83,7 +85,7 @@ class Variant:
         arguments.update(self.work(sources))
         return sources, arguments
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the kernels' arguments that depend on the sorted sources."""
         return {}
 
@@ -159,7 +161,7 @@ class GridVariant(Variant):
         self.cubes = [-(-n // edge) for n in mesh.grid]
         self.load("literature/p2g_paper", "p2g_grid", team_size=_team(edge**3), TILE=edge)
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the number of cubes of grid points, and where the tiles' sources start."""
         cubes = self.mesh.space.adapter.constant(self.cubes, np.int32)
         return {"cubes": cubes, "starts": sources.starts}
@@ -179,6 +181,6 @@ class Hybrid(Variant):
         team = _team(points)
         self.load("literature/p2g_paper", "p2g_hybrid", team_size=team, TILE=edge, BATCH=BATCH)
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the tiles' sources in parts, each of which a team holds."""
         return {"work": runs(self.mesh.space, sources.starts, BATCH, sources.order.size)}

@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parki.cell_list import CellList
+from parki.cells.cell_grid import CellGrid
+from parki.cells.sorted_points import SortedPoints
 from parki.errors import ParkiMemoryError, ParkiValueError
-from parki.ewald.far.mesh import Mesh, Sorted, Tiles
+from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.spreading import Variant
 from parki.runtime import Kernel
 from parki.runtime.spaces import free_memory
@@ -38,7 +39,7 @@ class _Conflicts(Variant):
 
     switches: ClassVar[dict[str, bool]]
 
-    def __init__(self, mesh: Mesh, tiles: Tiles | None = None) -> None:
+    def __init__(self, mesh: Mesh, tiles: CellGrid | None = None) -> None:
         super().__init__(mesh, tiles or mesh.cubes(mesh.window.points))
         self.load("literature/conflicts", "spread_items", **self.switches)
 
@@ -84,7 +85,7 @@ class Colouring(_Conflicts):
         constant = mesh.space.adapter.constant
         self.colours = [constant(numbers.reshape(-1), np.int32) for numbers in of_colour]
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return where the tiles' sources start."""
         return {"starts": sources.starts}
 
@@ -110,7 +111,7 @@ class Private(_Conflicts):
         self.load("literature/conflicts", "sum_buffers")
         self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the threads' parts of the sources, and their grids."""
         x, y, z = self.shape
         parts = np.zeros((self.mesh.fields.components, x, self.threads * y, z), self.mesh.dtype)
@@ -163,7 +164,7 @@ class _Mesh(Variant):
         """Number of mesh points."""
         return math.prod(self.shape)
 
-    def count(self, sources: Sorted) -> tuple[Any, dict[str, Any]]:
+    def count(self, sources: SortedPoints) -> tuple[Any, dict[str, Any]]:
         """Return the entries of each row, and the arguments of the set-up's kernels."""
         mesh = self.mesh
         entries = sources.order.size * self.entries
@@ -174,7 +175,7 @@ class _Mesh(Variant):
         return counts, given
 
     def collect(
-        self, sources: Sorted, counts: AnyArray, given: dict[str, Any], width: int = 0
+        self, sources: SortedPoints, counts: AnyArray, given: dict[str, Any], width: int = 0
     ) -> dict[str, Any]:
         """Return the entries by rows of ``counts``; ``width`` of each are stored by columns."""
         xp, mesh, rows = self.mesh.xp, self.mesh, counts.size
@@ -196,12 +197,12 @@ class _Mesh(Variant):
         collect(self._items(sources), width=width, **entries, **given)
         return entries
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the entries by rows."""
         counts, given = self.count(sources)
         return self.collect(sources, counts, given)
 
-    def _items(self, sources: Sorted) -> int:
+    def _items(self, sources: SortedPoints) -> int:
         return int(sources.order.size) * self.lines
 
 
@@ -214,7 +215,7 @@ class SingleMesh(_Mesh):
         super().__init__(mesh)
         self.rows = ROWS
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the entries by rows, and their kernel, which depends on their number."""
         found = super().work(sources)
         entries = sources.order.size * self.entries / self.points
@@ -247,7 +248,7 @@ class HybridMesh(_Mesh):
 
     adds = False
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the entries by columns, and the others."""
         counts, given = self.count(sources)
         return self.collect(sources, counts, given, max(1, self._width(counts)))
@@ -278,7 +279,7 @@ class GatherMesh(_Mesh):
         super().__init__(mesh)
         self.load("literature/p2g_paper", "p2g_source")
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return which particle each mesh point holds, and the particles that are at none."""
         xp, n = self.mesh.xp, sources.order.size
         holder = xp.full(self.points, -1, dtype=np.int32)
@@ -304,7 +305,7 @@ class Stored(_Mesh):
 
     adds = False
 
-    def work(self, sources: Sorted) -> dict[str, Any]:
+    def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the matrix, with a row for each mesh point."""
         if self.mesh.space.on_device and sources.order.size * self.entries >= MOST:
             raise ParkiValueError(
@@ -361,7 +362,7 @@ class StoredG2P:
             self._found = mesh.xp.empty_like(rows)
         for row, values in zip(self._found, field.reshape(len(field), -1), strict=True):
             row[...] = self.matrix @ values
-        add = CellList.add_kernel(mesh.space, rows.dtype, len(rows), mesh.executor)
+        add = SortedPoints.add_kernel(mesh.space, rows.dtype, len(rows), mesh.executor)
         add(rows.shape[1], rows=self._found, order=self.back, sums=rows)
 
 

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from parki.cell_list import list_buffers, most_parts
+from parki.cells.runs import most_parts
+from parki.cells.sorted_points import list_buffers
 from parki.ewald.near.sizes import Tile, copied_at_once, tile_of_slopes
 from parki.ewald.task import Task
 from parki.memory import Buffer, Buffers, declare

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.cell_list import CellList, runs, with_spare
+from parki.cells.cell_grid import CellGrid
+from parki.cells.runs import runs
+from parki.cells.sorted_points import SortedPoints, with_spare
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
@@ -131,10 +133,19 @@ class P2P:
         shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
         self._spare = copied_at_once(space, self.dtype) - 1
 
-        def sort(points: AnyArray, offsets: AnyArray) -> CellList:
-            how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
-            how.update(offsets=offsets, tilts=tilts)
-            return CellList.made(points, shape, box, periodic, corner, space, **how)
+        cells = CellGrid(shape, tuple(box.tolist()), tuple(periodic), tuple(corner))
+
+        def sort(points: AnyArray, offsets: AnyArray) -> SortedPoints:
+            return SortedPoints(
+                points,
+                cells,
+                space,
+                scale=factor,
+                spare=self._spare,
+                offsets=offsets,
+                tilts=tilts,
+                executor=executor,
+            )
 
         self.sources = sort(src, systems and systems.sources)
         self.targets = targets = self.sources

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.cell_list import locate, multiplied
+from parki.cells.cell_grid import locate, multiplied
 from parki.ewald.geometry.systems import Labels
 from parki.ewald.near.pair import Pair, parts, shifts
 from parki.ewald.solver_box import SolverBox
@@ -56,26 +56,36 @@ class LabelledPairs:
         self.task, self.pair, self.together = task, pair, together
         xp, constant = task.xp, task.space.adapter.constant
         self.members, _ = labels.placed(task.space)
-        of = self.members.targets, self.members.sources
-        lattice, given = solver_box.lattice, task.options.exclude_image == "given"
-        where = lattice.sides, (1, 1, 1), lattice.periodic, lattice.corner.tolist(), task.space
-        how: dict[str, Any] = {"scale": solver_box.factor, "executor": task.executor}
+        trg_columns, src_columns = self.members.targets, self.members.sources
+        lattice = solver_box.lattice
+        sides, corner = tuple(lattice.sides.tolist()), tuple(lattice.corner.tolist())
+        box = CellGrid((1, 1, 1), sides, tuple(lattice.periodic), corner)
         exact, tilts = np.dtype(points[0].dtype), None
         if task.tilted:
             tilts = solver_box.constant(task.space, "tilts", lambda f: f.lattice.tilts, exact)
         clouds: dict[str, Any] = {}
-        for name, cloud, columns in zip(("trg", "src"), points, of, strict=True):
-            own = xp.take(cloud, columns, axis=1)
-            at, _ = locate(own, *where, tilts=tilts, **how)
-            clouds[name], clouds[f"{name}_low"] = parts(at, task.dtype, digit)
-            if given:
+        for name, cloud, columns in zip(
+            ("trg", "src"), points, (trg_columns, src_columns), strict=True
+        ):
+            labelled = xp.take(cloud, columns, axis=1)
+            wrapped, _ = locate(
+                labelled,
+                box,
+                task.space,
+                scale=solver_box.factor,
+                tilts=tilts,
+                executor=task.executor,
+            )
+            clouds[name], clouds[f"{name}_low"] = parts(wrapped, task.dtype, digit)
+            if task.options.exclude_image == "given":
                 inverse = solver_box.constant(
                     task.space, "inverse", lambda f: f.lattice.inverse.T, exact
                 )
-                away = multiplied(own * solver_box.factor - at, inverse, task.space, task.executor)
+                moved = labelled * solver_box.factor - wrapped
+                away = multiplied(moved, inverse, task.space, task.executor)
                 clouds[f"{name}_periods"] = xp.rint(away).astype(task.dtype, copy=False)
         if norms is not None:
-            norms = xp.take(norms, of[1], axis=1)
+            norms = xp.take(norms, src_columns, axis=1)
         half, half_low = parts(lattice.sides / 2, task.dtype)
         kernel, radial = label_kernel(task, pair)
         images: Any = np.maximum(np.ceil(pair.cutoff / lattice.sides + 0.5) - 1, 0)
@@ -92,7 +102,7 @@ class LabelledPairs:
             copies = solver_box.constant(task.space, ("labels", reach, digit), made, task.dtype)
             arguments, images = arguments | {"copies": copies}, [copies.shape[1] - 3, 0, 0]
         self.arguments = arguments | {
-            "order": of[0],
+            "order": trg_columns,
             "begins": self.members.begins,
             "ends": self.members.ends,
             **clouds,
@@ -113,12 +123,12 @@ class LabelledPairs:
         while done < len(dens):
             many = 1 if derived else next(n for n in self.together if n <= len(dens) - done)
             part = slice(done, done + many)
-            own = task.xp.take(dens[part], self.members.sources, axis=2)
+            strengths = task.xp.take(dens[part], self.members.sources, axis=2)
             flat = {name: a[part].reshape(-1, a.shape[-1]) for name, a in results.items()}
             kernel, _ = label_kernel(task, self.pair, many)
             kernel(
                 self.members.targets.size,
-                dens=own.reshape(-1, own.shape[-1]),
+                dens=strengths.reshape(-1, strengths.shape[-1]),
                 pot=flat.get("u"),
                 pressure=flat.get("p"),
                 gradient=flat.get("grad_u"),

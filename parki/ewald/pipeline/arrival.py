@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from parki.cell_list import CellList
+from parki.cells.sorted_points import SortedPoints
 from parki.ewald.choice.clustering import PairDensity, pair_density
 from parki.ewald.choice.memory import Memory, is_free
 from parki.ewald.pipeline.protocol import Pipeline
@@ -64,7 +64,7 @@ class OccupancyStatistics:
         sizes = {"near": trg.size, "trg_far": far[0].size, "src_far": far[1].size}
         most = max(sizes.values())
         items = min(MOST_ITEMS, most)
-        kernel = CellList.pairs_kernel(space, stages.setup.task.executor)
+        kernel = SortedPoints.pairs_kernel(space, stages.setup.task.executor)
         threads = 1 if most <= MOST_ITEMS else MOST_THREADS  # no thread of a CPU need wake
         cells = {"trg": trg, "src": src, "gathered": far[0], "spread": far[1]}
         kernel(3 * items, threads, items=items, pairs=numbers, **sizes, **cells)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.cell_list import CellList, parts_kernels
+from parki.cells.runs import parts_kernels
+from parki.cells.sorted_points import SortedPoints
 from parki.ewald.choice.clustering import PairDensity, sample
 from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.machines import machine
@@ -171,9 +172,11 @@ class Setup:
         """Return all kernels of a plan with this number of targets in its near field."""
         task, chosen, mesh = self.task, self.parameters, self.mesh
         space, dtype, executor, rows = task.space, task.dtype, task.executor, task.sum.rows
-        kernels = [*CellList.kernels(space, real_name(dtype), executor)]
-        kernels += [CellList.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})]
-        kernels += [*parts_kernels(space, executor), CellList.pairs_kernel(space, executor)]
+        kernels = [*SortedPoints.kernels(space, real_name(dtype), executor)]
+        kernels += [
+            SortedPoints.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})
+        ]
+        kernels += [*parts_kernels(space, executor), SortedPoints.pairs_kernel(space, executor)]
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
         kernels += near_kernels(task, self.pair, tile).values()
         if task.sum.overlap_correction:
@@ -185,7 +188,7 @@ class Setup:
         kernels += G2P.kernels(mesh)
         if in_order(space, targets):
             sizes = {result_rows(task.kernel, name) for name in task.want}
-            kernels += [CellList.add_kernel(space, dtype, n, executor) for n in sorted(sizes)]
+            kernels += [SortedPoints.add_kernel(space, dtype, n, executor) for n in sorted(sizes)]
         kernels += multiplier.kernels(task, chosen.split)
         if space.adapter.records():
             kernels.append(counting_kernel(space, np.dtype("f8") if task.mixed else dtype))

@@ -1,0 +1,1 @@
+"""Points sorted by the cells of a uniform partition of a box."""
