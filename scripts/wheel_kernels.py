@@ -26,7 +26,8 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.lattice import Lattice, lattice
-from parki.ewald.near.p2p import TOGETHER, near_kernel, near_kernels, slopes_kernel
+from parki.ewald.near.p2p import TOGETHER
+from parki.ewald.near.p2p_kernels import near_kernel, near_kernels, slopes_kernel
 from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile

@@ -88,7 +88,7 @@ def test_points(kernel, periodicity, want, dtype, same):
     setup, stages, counts = plan.setup, plan.pipeline.stages, (plan.n_targets, N)
     p2p, p2g, g2p, task, chosen = stages.p2p, stages.p2g, stages.g2p, setup.task, setup.parameters
     tile = near_tile(task.space, chosen.p2p, counts[0], chosen.read, task.dtype)
-    declared = near_buffers(task, chosen.p2p, tile, p2p.sources.shape, counts, same)
+    declared = near_buffers(task, chosen.p2p, tile, p2p.sources.cell_grid.counts, counts, same)
     taken = sorted_arrays("src", p2p.sources)
     taken |= {} if same else sorted_arrays("trg", p2p.targets)
     taken |= {} if p2p.norms is None else {"norms": p2p.norms}

@@ -11,7 +11,7 @@ import pytest
 import parki
 from parki import EwaldOptions, ParkiValueError
 from parki.ewald.far.fgc import FGC
-from parki.ewald.near.p2p import near_kernel
+from parki.ewald.near.p2p_kernels import near_kernel
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.sums import SUMS
 from parki.runtime.host import HostObject

@@ -89,7 +89,7 @@ class Spreading:
         call = partial(g2p.apply, field, {"u": pot})
         call()
         variant = g2p.method.partition(" ")[0]  # the rest says why it replaced another
-        counts = g2p.targets.tiles.counts
+        counts = g2p.targets.cell_grid.counts
         work = models.gather(variant, mesh, self.n, _teams(g2p.arguments), counts)
         return call, pot.copy(), work, g2p.method
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,30 +20,30 @@ from parki.cells.cell_grid import CellGrid
 from parki.cells.runs import runs
 from parki.cells.sorted_points import SortedPoints, with_spare
 from parki.ewald.geometry.systems import Labels, Systems
+from parki.ewald.near.p2p_kernels import (
+    Kernels,
+    slopes_kernel,
+    stages,
+    together,
+)
 from parki.ewald.near.p2p_labels import LabelledPairs
-from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair, cells_kernel, own_constants, parts, reach, shifts
+from parki.ewald.near.p2p_lists import FORGETS, PairLists
+from parki.ewald.near.pair import Pair, parts, reach, shifts
 from parki.ewald.near.sizes import (
     Launch,
-    Tile,
     cells_of,
     choose_launch,
     copied_at_once,
     near_tile,
-    staged_at_once,
     tile_of_slopes,
 )
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.task import Task
-from parki.interchange import real_name
-from parki.runtime import Kernel, load
+from parki.runtime import Kernel
 from parki.settings import MOST_THREADS
 from parki.typing import AnyArray
 
-# Sources that a lane of p2p_tile searches before it computes the ones in reach, by the bytes of a
-# number. Longer lists are more equal, but leave less of a multiprocessor's memory to its cache.
-CANDIDATES = {8: 64, 4: 32}
 # Densities that are summed at a time, the most first; each number has a kernel. On a CPU with
 # AVX-512 four take 1.1 (Laplace) to 2.8 times (dipoles) as long as one. The sums of four fill 12 of
 # its 32 registers; the sums of eight would fill 24.
@@ -405,153 +405,9 @@ class P2P:
                 results[name][place] += array[0]
 
 
-def stages(task: Task, pair: Pair) -> bool:
-    """Return whether sources are staged for all targets of a tile, as on a CPU."""
-    return pair.method == "staged" and not task.space.on_device
-
-
-def together(task: Task, pair: Pair) -> bool:
-    """Return whether the kernel of derivatives sums the potential, too."""
-    want, own = task.want, pair.method == "tile" or stages(task, pair)
-    return own and not task.slopes and "u" in want and want != ("u",)
-
-
-def near_kernels(
-    task: Task, pair: Pair, tile: Tile, launch: Launch | None = None
-) -> dict[str, Kernel]:
-    """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
-    kernels, values = {}, together(task, pair)
-    want = task.want
-    if task.slopes or ("u" in want and not values):
-        launch = launch or choose_launch(pair.method, task.space)
-        if launch is not None:
-            kernels["u"] = cells_kernel(task, pair, launch)
-        else:
-            kernels["u"] = near_kernel(task, pair, tile)
-    if want != ("u",) and not task.slopes:
-        kernels["derivatives"] = slopes_kernel(task, pair, tile)
-    return kernels
-
-
-class Kernels(NamedTuple):
-    """The kernels of a set-up and a tile, which points that move keep.
-
-    Attributes
-    ----------
-    pair, tile
-    usual : dict of str to Kernel
-        See `near_kernels`.
-    special : callable
-        ``special(lists, many)``: those of the potential, see `near_kernel`.
-    """
-
-    pair: Pair
-    tile: Tile
-    usual: dict[str, Kernel]
-    special: Callable[..., Kernel]
-
-    @classmethod
-    def of(
-        cls, task: Task, pair: Pair, tile: Tile, launch: Launch | None, kept: Kernels | None
-    ) -> Kernels:
-        """Return those that were kept, or others where these are not of the same."""
-        if kept is not None and kept.pair is pair and kept.tile == tile:
-            return kept
-        special = cache(partial(near_kernel, task, pair, tile))
-        return cls(pair, tile, near_kernels(task, pair, tile, launch), special)
-
-
 class Derivatives(NamedTuple):
     """Derivatives: their kernel, tiles, and what launches it for a number of densities, 1."""
 
     kernel: Kernel
     tiles: Any
     launch: Callable[..., None]
-
-
-def slopes_kernel(
-    task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, _: int = 1, *, strain: bool = False
-) -> Kernel:
-    """Return the kernel of derivatives, tile or staged; or of a ``strain``: see `near_strain`."""
-    want = ("grad_u",) if strain else task.want
-    values, names = not strain and together(task, pair), task.sum.derivative_tables(want)
-    shape = pair.rows(task.sum.derivative_tables(want, values)).shape
-    if stages(task, pair):
-        file, workunit, team, vector = "p2p_derivatives", "p2p_staged_derivatives", tile.targets, 1
-        constants = dict[str, Any](_staging(task, task.sum.p2p()))
-    else:
-        tile = tile_of_slopes(pair.method, tile)
-        file = workunit = "p2p_tile"
-        team, vector = TEAM, tile.targets * tile.lanes
-        constants = dict(_by_lists(task, tile, lists), DERIVATIVES=True)
-    if strain:
-        constants["STRAIN"] = True
-    return load(
-        file,
-        workunit,
-        task.space,
-        executor=task.executor,
-        team_size=team,
-        vector_length=vector,
-        tables={"radial": shape},
-        REAL=real_name(task.dtype),
-        DEGREE=pair.degree,
-        PERIODIC=task.periodicity,
-        PRESSURE="p" in want,
-        GRADIENT="grad_u" in want,
-        TENSORS=task.tensors,
-        VALUES=values,
-        TILE=tile.targets,
-        **constants,
-        **own_constants(task),
-        **task.sum.p2p(derivatives=names),
-    )
-
-
-def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: int = 1) -> Kernel:
-    """Return the P2P kernel of the potential, tile or staged, for ``many`` densities at a time.
-
-    ``lists`` says what the tile kernel does with lists: see `parki.ewald.near.p2p_lists`.
-    """
-    space, constants = task.space, dict(pair.constants(task), MANY=many)
-    tiles = pair.method == "tile"
-    constants["TILE"] = tile.targets
-    if tiles:
-        constants.update(_by_lists(task, tile, lists))
-    else:
-        constants.update(_staging(task, constants, many))
-    return load(
-        "p2p_tile" if tiles else "p2p",
-        "p2p_tile" if tiles else "p2p_staged",
-        space,
-        executor=task.executor,
-        team_size=TEAM if tiles else tile.targets,
-        vector_length=tile.targets * tile.lanes if tiles else 1,
-        tables={"radial": pair.table(task).shape},
-        **constants,
-    )
-
-
-def _by_lists(task: Task, tile: Tile, lists: int) -> dict[str, int]:
-    """Return the constants of p2p_tile: its lanes, and what it does with lists."""
-    candidates, listed = (
-        CANDIDATES[task.dtype.itemsize],
-        lists != FORGETS,
-    )  # these are in other memory
-    return {
-        "LANES": tile.lanes,
-        "TILES": TEAM,
-        "CANDIDATES": tile.candidates if listed else candidates,
-        "LIST": 1 if listed else candidates,
-        "LISTS": lists,
-    }
-
-
-def _staging(task: Task, kernel: dict[str, Any], many: int = 1) -> dict[str, int]:
-    """Return how many sources are staged at a time, and copied, by constants of the kernel."""
-    rows = 3 + task.periodicity + many * kernel["CHARGES"] + 3 * kernel["NORMALS"]
-    size = rows * np.dtype(task.dtype).itemsize
-    return {
-        "CHUNK": staged_at_once(task.space, size),
-        "LANES": copied_at_once(task.space, task.dtype),
-    }

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.cells.cell_grid import locate, multiplied
+from parki.cells.cell_grid import CellGrid, locate, multiplied
 from parki.ewald.geometry.systems import Labels
 from parki.ewald.near.pair import Pair, parts, shifts
 from parki.ewald.solver_box import SolverBox

@@ -26,7 +26,7 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Lattice
-from parki.ewald.near.p2p import near_kernels
+from parki.ewald.near.p2p_kernels import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.pair import Pair
