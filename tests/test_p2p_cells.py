@@ -148,7 +148,7 @@ def test_blocks_of_a_device():
 
 
 # ---------------------------------------------------------------------- parts without points
-MODULES = ("near.p2p", "far.mesh", "far.p2g", "far.spreading")
+MODULES = ("cells.sorted_points", "ewald.near.p2p", "ewald.far.p2g", "ewald.far.spreading")
 VARIANTS = [("laplace", (p2p, "owner", "target"), "u") for p2p in P2P_METHODS]
 VARIANTS += [("stokes_sl", ("tile", "tile", "tile"), ("u", "p", "grad_u"))]
 VARIANTS += [("stokes_sl", ("auto", "hybrid", "base"), "u")]
@@ -169,7 +169,7 @@ def test_variants_and_empty_parts_change_nothing(kernel, methods, want, rng, mon
     expected = plan(dens)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", team_of(methods[0]))
     for module in MODULES:
-        monkeypatch.setattr(f"parki.ewald.{module}.runs", with_empty_parts)
+        monkeypatch.setattr(f"parki.{module}.runs", with_empty_parts)
     given |= dict(zip(("p2p_method", "p2g_method", "g2p_method"), methods, strict=True))
     plan = parki.Plan(kernel, points, points, options(3, BOX, **given), want=want)
     for _ in range(3):  # the second one keeps lists of pairs, and the third one takes them
