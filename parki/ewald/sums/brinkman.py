@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import stokes_dipole, stokes_dl, stokes_sl, symbols
@@ -44,14 +43,14 @@ def _symbol(alpha: float) -> tuple[float, Symbol]:
 def brinkman_sl(alpha: float) -> Interaction:
     """Return the sum of forces with this friction, or refuse what is none."""
     value, symbol = _symbol(alpha)
-    name, dipoles = (named(each, alpha=value) for each in ("brinkman_sl", "brinkman_dipole"))
+    name, dipoles = (named(family, alpha=value) for family in ("brinkman_sl", "brinkman_dipole"))
     # The symbol is smaller at each mode, and so are its errors.
     return Interaction(
-        name,
-        symbol,
-        pair_of(symbol, (FORCE,), (2, 120)),
-        (FORCE,),
-        WITH_FRICTION,
+        name=name,
+        symbol=symbol,
+        pair=pair_of(symbol, (FORCE,), operations=(2, 120)),
+        sources=(FORCE,),
+        gauge=WITH_FRICTION,
         terms=stokes_sl.STOKES_SL.terms,
         adjoints={
             **stokes_sl.STOKES_SL.adjoints,
@@ -65,8 +64,14 @@ def brinkman_sl(alpha: float) -> Interaction:
 def brinkman_dipole(alpha: float) -> Interaction:
     """Return the sum of dipoles of forces, which the derivatives of the other take."""
     value, symbol = _symbol(alpha)
-    name, forces = (named(each, alpha=value) for each in ("brinkman_dipole", "brinkman_sl"))
-    return dipoles_of(forces, name, symbol, (3, 150), stokes_dipole.STOKES_DIPOLE.terms)
+    name, forces = (named(family, alpha=value) for family in ("brinkman_dipole", "brinkman_sl"))
+    return dipoles_of(
+        kernel=forces,
+        name=name,
+        symbol=symbol,
+        operations=(3, 150),
+        terms=stokes_dipole.STOKES_DIPOLE.terms,
+    )
 
 
 def brinkman_dl(alpha: float) -> Interaction:
@@ -74,14 +79,14 @@ def brinkman_dl(alpha: float) -> Interaction:
     value, symbol = _symbol(alpha)
     symbol = symbol._replace(components=symbols.FLOW_OF_LAYERS.components)
     name, forces, dipoles = (
-        named(f"brinkman_{each}", alpha=value) for each in ("dl", "sl", "dipole")
+        named(f"brinkman_{kind}", alpha=value) for kind in ("dl", "sl", "dipole")
     )
     bare = stokes_dl.STOKES_DL
     return Interaction(
-        name,
-        symbol,
-        pair_of(symbol, (LAYER,), (4, 140)),
-        (LAYER,),
+        name=name,
+        symbol=symbol,
+        pair=pair_of(symbol, (LAYER,), operations=(4, 140)),
+        sources=(LAYER,),
         gauge=None,
         terms={name: terms for name, terms in bare.terms.items() if name != "p"},
         adjoints={
@@ -95,12 +100,12 @@ def brinkman_dl(alpha: float) -> Interaction:
     )
 
 
-def _times(factor: float, results: Arrays, cloud: Arrays) -> Any:
+def _times(factor: float, results: Arrays, cloud: Arrays) -> AnyArray:
     """Return a multiple of the potential, by which friction takes the flow from sources."""
     return factor * results["u"]
 
 
-def _strengths(dens: AnyArray, cloud: Arrays) -> Any:
+def _strengths(dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return the strengths q.n of sources and sinks."""
     return (dens * cloud["norms"]).sum(axis=0, keepdims=True)
 
@@ -109,14 +114,14 @@ _ALPHA = """float
     The inverse of the length over which friction ends a flow, in the inverse unit of
     ``options.box``."""
 WORDS = Words(
-    "the single layer of Brinkman's equation",
-    "u = sum a f + b r (r.f) / r^2",
-    "Forces f.",
-    "forces",
-    "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force, where "
-    "``mu alpha^2 u - mu laplace u + grad p = f``",
-    "sum 2 r.f / r^3",
-    (
+    title="the single layer of Brinkman's equation",
+    formula="u = sum a f + b r (r.f) / r^2",
+    density="Forces f.",
+    variable="forces",
+    physical="velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a "
+    "force, where ``mu alpha^2 u - mu laplace u + grad p = f``",
+    pressure="sum 2 r.f / r^3",
+    text=(
         "Here ``a = 2 e / r - c``, ``b = 3 c - 2 e / r``, ``e = exp(-alpha r)`` and ``c = 2 "
         "(1 - (1 + alpha r) e) / (alpha^2 r^3)``.",
         "A porous medium has the permeability ``1 / alpha^2``; a step dt of unsteady Stokes flow "
@@ -127,14 +132,14 @@ WORDS = Words(
     parameters={"alpha": _ALPHA},
 )
 OF_LAYERS = Words(
-    "the double layer of Brinkman's equation",
-    "u = sum (q n^T + n q^T) : G' - 2 (q.n) r / r^3",
-    "Vectors q.",
-    "densities",
-    "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity times "
-    "an area",
-    "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ] - 2 alpha^2 q.n / r",
-    ("Here G' is the gradient of the single layer's matrix by the target.",),
+    title="the double layer of Brinkman's equation",
+    formula="u = sum (q n^T + n q^T) : G' - 2 (q.n) r / r^3",
+    density="Vectors q.",
+    variable="densities",
+    physical="velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a "
+    "velocity times an area",
+    pressure="sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ] - 2 alpha^2 q.n / r",
+    text=("Here G' is the gradient of the single layer's matrix by the target.",),
     parameters={"alpha": _ALPHA},
 )
 FORCES = InteractionFamily(brinkman_sl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=WORDS)

@@ -35,10 +35,10 @@ def dipoles_of(
     viscous = symbol.order == 2
     pressure = {"p": of_pressure(("grad_u",), curvature, 0.86)} if viscous else {}
     return Interaction(
-        name,
-        symbol,
-        pair_of(symbol, (source,), operations),
-        (source,),
+        name=name,
+        symbol=symbol,
+        pair=pair_of(symbol, (source,), operations),
+        sources=(source,),
         gauge=None,
         terms=terms,
         adjoints={

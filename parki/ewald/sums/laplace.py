@@ -14,9 +14,9 @@ from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
 
 TERMS = error_terms_of(
-    "laplace",
-    symbols.POTENTIAL,
-    CHARGE,
+    name="laplace",
+    symbol=symbols.POTENTIAL,
+    source=CHARGE,
     aligned={"u": 1, "grad_u": 1},
     prolate={
         "u": ProlateError(rms=2, rms_power=-1, peak=0.116, peak_power=-1),
@@ -24,11 +24,11 @@ TERMS = error_terms_of(
     },
 )
 LAPLACE = Interaction(
-    "laplace",
-    symbols.POTENTIAL,
-    pair_of(symbols.POTENTIAL, (CHARGE,), (1, 12)),
-    (CHARGE,),
-    OF_CHARGES,
+    name="laplace",
+    symbol=symbols.POTENTIAL,
+    pair=pair_of(symbols.POTENTIAL, (CHARGE,), operations=(1, 12)),
+    sources=(CHARGE,),
+    gauge=OF_CHARGES,
     terms=TERMS,
     adjoints={
         "u": of_itself("laplace"),
@@ -37,11 +37,11 @@ LAPLACE = Interaction(
     dipoles="laplace_dipole",
 )
 WORDS = Words(
-    "point charges",
-    "phi = sum q / r",
-    "Charges q.",
-    "charges",
-    "potential = sum / (4 pi), in units where the field's divergence is the charge",
+    title="point charges",
+    formula="phi = sum q / r",
+    density="Charges q.",
+    variable="charges",
+    physical="potential = sum / (4 pi), in units where the field's divergence is the charge",
     text=("With three periodic axes a uniform background neutralises the charges.",),
 )
 FAMILY = always(LAPLACE, WORDS)

@@ -16,9 +16,9 @@ from parki.ewald.sums.words import Words
 
 _PI = math.pi
 TERMS = error_terms_of(
-    "laplace_dipole",
-    symbols.POTENTIAL,
-    CHARGE_DIPOLE,
+    name="laplace_dipole",
+    symbol=symbols.POTENTIAL,
+    source=CHARGE_DIPOLE,
     aligned={"u": 1, "grad_u": 1},
     prolate={
         "u": ProlateError(rms=4 / 3, rms_power=0, peak=2 / (3 * _PI), peak_power=0.5),
@@ -26,19 +26,19 @@ TERMS = error_terms_of(
     },
 )
 LAPLACE_DIPOLE = dipoles_of(
-    "laplace",
-    "laplace_dipole",
-    symbols.POTENTIAL,
-    (1, 19),
-    TERMS,
+    kernel="laplace",
+    name="laplace_dipole",
+    symbol=symbols.POTENTIAL,
+    operations=(1, 19),
+    terms=TERMS,
     dipoles="multipoles(order=2)",  # of which they are the last rows
 )
 WORDS = Words(
-    "dipoles d of charges",
-    "phi = sum d.r / r^3",
-    "Dipoles d: charges of either sign that are apart along d.",
-    "dipoles",
-    "potential = sum / (4 pi), d a charge times a length",
+    title="dipoles d of charges",
+    formula="phi = sum d.r / r^3",
+    density="Dipoles d: charges of either sign that are apart along d.",
+    variable="dipoles",
+    physical="potential = sum / (4 pi), d a charge times a length",
     text=(
         "The flow of source doublets is minus its gradient. With three periodic axes the mean "
         "potential over the box is zero.",

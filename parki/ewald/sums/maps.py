@@ -107,8 +107,8 @@ def still(results: Map) -> bool:
     return results in FIXED or (isinstance(results, Curved) and results.change is None)
 
 
-def check_made(what: str, function: Map, made: AnyArray, shape: tuple[int, ...]) -> None:
-    """Refuse what a map made, if it has not this shape, or is not finite.
+def check_made(what: str, function: Map, rows: AnyArray, shape: tuple[int, ...]) -> None:
+    """Refuse rows that a map made, if they have not this shape, or are not finite.
 
     Raises
     ------
@@ -116,11 +116,11 @@ def check_made(what: str, function: Map, made: AnyArray, shape: tuple[int, ...])
         It says ``what`` the map makes.
     """
     problem = ""
-    if not hasattr(made, "shape"):
-        problem = f"type {type(made).__name__}"
-    elif tuple(made.shape) != shape:
-        problem = f"shape {tuple(made.shape)}"
-    elif not np.isfinite(made).all():
+    if not hasattr(rows, "shape"):
+        problem = f"type {type(rows).__name__}"
+    elif tuple(rows.shape) != shape:
+        problem = f"shape {tuple(rows.shape)}"
+    elif not np.isfinite(rows).all():
         problem = "NaN or infinity"
     if problem:
         raise ParkiValueError(
@@ -162,13 +162,13 @@ def slopes(function: Map | None, values: AnyArray, cloud: Arrays, name: str) -> 
             check_made(f"a change with the {name}", function, change, there.shape)
         return changes
 
-    def made(others: AnyArray) -> AnyArray:
+    def rows_of(others: AnyArray) -> AnyArray:
         return function(others if values is vectors else values, {**cloud, name: others})
 
     size = 2.0 ** math.frexp(_largest([vectors]))[1]  # for the rounding of sums with constants
     with np.errstate(all="ignore"):  # what is not finite is refused
-        constant, there = made(np.zeros_like(vectors)), made(vectors)
-        parts = [(made(size * unit) - constant) / size for unit in units]
+        constant, there = rows_of(np.zeros_like(vectors)), rows_of(vectors)
+        parts = [(rows_of(size * unit) - constant) / size for unit in units]
         rest = there - constant - along(parts, vectors)
     terms = [there, constant, *(size * part for part in parts)]
     if not _largest([rest]) <= 1e3 * np.finfo(there.dtype).eps * _largest(terms):

@@ -28,7 +28,10 @@ AXIS_DERIVATIVE = symbols.SLOPE._replace(structure="axis_derivative", up=2)
 
 
 _OF_QUADRUPOLES = error_terms_of(
-    "quadrupole", symbols.POTENTIAL, QUADRUPOLE, aligned={"u": 1.3, "grad_u": 1.3}
+    name="quadrupole",
+    symbol=symbols.POTENTIAL,
+    source=QUADRUPOLE,
+    aligned={"u": 1.3, "grad_u": 1.3},
 )
 
 
@@ -55,11 +58,11 @@ _FLOWS = (
     _slopes("quadrupole", QUADRUPOLE, 1.3),
 )
 QUADRUPOLES = Interaction(
-    "multipoles(order=2)",
-    symbols.POTENTIAL,
-    pair_of(symbols.POTENTIAL, _SOURCES, (4, 90), fused=True),
-    _SOURCES,
-    OF_IMAGES,
+    name="multipoles(order=2)",
+    symbol=symbols.POTENTIAL,
+    pair=pair_of(symbols.POTENTIAL, _SOURCES, operations=(4, 90), fused=True),
+    sources=_SOURCES,
+    gauge=OF_IMAGES,
     terms={
         name: laplace.TERMS[name] + laplace_dipole.TERMS[name] + _OF_QUADRUPOLES[name]
         for name in ("u", "grad_u")
@@ -76,7 +79,7 @@ _BOTH = ("u", "grad_u")
 DIPOLES = replace(
     QUADRUPOLES,
     name="multipoles(order=1)",
-    pair=pair_of(symbols.POTENTIAL, _SOURCES[:2], (3, 40), fused=True),
+    pair=pair_of(symbols.POTENTIAL, _SOURCES[:2], operations=(3, 40), fused=True),
     sources=_SOURCES[:2],
     terms={name: terms[:2] for name, terms in QUADRUPOLES.terms.items()},
     adjoints={

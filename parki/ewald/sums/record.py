@@ -166,13 +166,13 @@ def error_terms_of(
             gather = READ_LAYER if source.normal else READ_DOUBLET
         terms[result] = (
             ErrorTerm(
-                name + end,
-                source.decay + more,
-                square(symbol, source, result),
-                Far(spread, gather, symbol.order),
-                (prolate or {}).get(result),
-                float(factor),
-                result != "u",
+                name=name + end,
+                power=source.decay + more,
+                square=square(symbol, source, result),
+                far=Far(spread, gather, symbol.order),
+                prolate=(prolate or {}).get(result),
+                aligned_factor=float(factor),
+                derived=result != "u",
             ),
         )
     return terms

@@ -31,7 +31,7 @@ TURNS = FIRST, PSI
 SLOPES_OF_TURNS = Table("psi", 2), Table("smooth", 2)
 _TURNING = TORQUE._replace(decay=3)
 ROTATION = error_terms_of(
-    "sphere_turns", symbols.CURL_OF_CURL, _TURNING, aligned={"u": 1, "grad_u": 1}
+    name="sphere_turns", symbol=symbols.CURL_OF_CURL, source=_TURNING, aligned={"u": 1, "grad_u": 1}
 )
 
 

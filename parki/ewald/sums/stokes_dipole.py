@@ -16,9 +16,9 @@ from parki.ewald.sums.words import Words
 
 _PI = math.pi
 TERMS = error_terms_of(
-    "stokes_dipole",
-    symbols.FLOW,
-    DIPOLE,
+    name="stokes_dipole",
+    symbol=symbols.FLOW,
+    source=DIPOLE,
     aligned={"u": 1.3, "p": 1.8, "grad_u": 1.3, "grad_tensor": 1.5},
     prolate={
         "u": ProlateError(rms=16 / 9, rms_power=1.5, peak=1 / (9 * _PI), peak_power=2.5),
@@ -40,16 +40,18 @@ TERMS = error_terms_of(
         ),
     },
 )
-STOKES_DIPOLE = dipoles_of("stokes_sl", "stokes_dipole", symbols.FLOW, (2, 55), TERMS)
+STOKES_DIPOLE = dipoles_of(
+    kernel="stokes_sl", name="stokes_dipole", symbol=symbols.FLOW, operations=(2, 55), terms=TERMS
+)
 WORDS = Words(
-    "dipoles D of forces",
-    "u = sum [ D r - D^T r - (tr D) r ] / r^3 + 3 r (r.D r) / r^5",
-    "``dens[j, k] = D_jk``: forces along axis j that are apart along axis k.",
-    "dipoles",
-    "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), D a force times "
-    "a length",
-    "sum 6 (r.D r) / r^5 - 2 (tr D) / r^3",
-    (
+    title="dipoles D of forces",
+    formula="u = sum [ D r - D^T r - (tr D) r ] / r^3 + 3 r (r.D r) / r^5",
+    density="``dens[j, k] = D_jk``: forces along axis j that are apart along axis k.",
+    variable="dipoles",
+    physical="velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), D a force "
+    "times a length",
+    pressure="sum 6 (r.D r) / r^5 - 2 (tr D) / r^3",
+    text=(
         "This is ``u_i = sum D_jk d/dy_k (delta_ij / r + r_i r_j / r^3)``. Stresslets are its "
         "symmetric part, ``D = -(q n^T + n q^T)`` for a double layer with ``q.n = 0``, and "
         "rotlets its antisymmetric part, ``D_ik = sum_j eps_ijk t_j / 2``. A multiple of the "

@@ -21,9 +21,9 @@ from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 TERMS = error_terms_of(
-    "stokes_dl",
-    symbols.FLOW_OF_LAYERS,
-    LAYER,
+    name="stokes_dl",
+    symbol=symbols.FLOW_OF_LAYERS,
+    source=LAYER,
     aligned={"u": 1.4, "p": 1.8, "grad_u": 1.5, "grad_tensor": 1.5},
     prolate={
         "u": ProlateError(rms=56 / 9, rms_power=1.5, peak=7 / (18 * _PI), peak_power=2.5),
@@ -46,10 +46,10 @@ TERMS = error_terms_of(
     },
 )
 STOKES_DL = Interaction(
-    "stokes_dl",
-    symbols.FLOW_OF_LAYERS,
-    pair_of(symbols.FLOW_OF_LAYERS, (LAYER,), (3, 40)),
-    (LAYER,),
+    name="stokes_dl",
+    symbol=symbols.FLOW_OF_LAYERS,
+    pair=pair_of(symbols.FLOW_OF_LAYERS, (LAYER,), operations=(3, 40)),
+    sources=(LAYER,),
     gauge=None,
     terms=TERMS,
     adjoints={
@@ -59,12 +59,12 @@ STOKES_DL = Interaction(
     },
 )
 WORDS = Words(
-    "the double layer (stresslets)",
-    "u = sum -6 r (r.q) (r.n) / r^5",
-    "Vectors q.",
-    "densities",
-    "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity "
-    "times an area",
-    "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
+    title="the double layer (stresslets)",
+    formula="u = sum -6 r (r.q) (r.n) / r^5",
+    density="Vectors q.",
+    variable="densities",
+    physical="velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a "
+    "velocity times an area",
+    pressure="sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
 )
 FAMILY = always(STOKES_DL, WORDS)

@@ -19,9 +19,9 @@ from parki.typing import AnyArray
 
 _PI = math.pi
 TERMS = error_terms_of(
-    "stokes_rotlet",
-    symbols.CURL,
-    TORQUE,
+    name="stokes_rotlet",
+    symbol=symbols.CURL,
+    source=TORQUE,
     aligned={"u": 1, "grad_u": 1},
     prolate={
         "u": ProlateError(rms=8 / 3, rms_power=0, peak=4 / (3 * _PI), peak_power=0.5),
@@ -40,10 +40,10 @@ def _dipoles(torques: AnyArray, _: Arrays) -> Any:
 
 
 STOKES_ROTLET = Interaction(
-    "stokes_rotlet",
-    symbols.CURL,
-    pair_of(symbols.CURL, (TORQUE,), (1, 25)),
-    (TORQUE,),
+    name="stokes_rotlet",
+    symbol=symbols.CURL,
+    pair=pair_of(symbols.CURL, (TORQUE,), operations=(1, 25)),
+    sources=(TORQUE,),
     gauge=None,
     terms={**TERMS, "p": ()},
     adjoints={
@@ -53,11 +53,11 @@ STOKES_ROTLET = Interaction(
     as_dipoles=("stokes_dipole", _dipoles),
 )
 WORDS = Words(
-    "rotlets, the flow of torques t",
-    "u = sum t x r / r^3",
-    "Torques t.",
-    "torques",
-    "velocity = sum / (8 pi mu) for the viscosity mu, t a torque",
+    title="rotlets, the flow of torques t",
+    formula="u = sum t x r / r^3",
+    density="Torques t.",
+    variable="torques",
+    physical="velocity = sum / (8 pi mu) for the viscosity mu, t a torque",
     text=("With three periodic axes the mean velocity over the box is zero.",),
 )
 FAMILY = always(STOKES_ROTLET, WORDS)

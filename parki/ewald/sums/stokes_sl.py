@@ -15,9 +15,9 @@ from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 TERMS = error_terms_of(
-    "stokes_sl",
-    symbols.FLOW,
-    FORCE,
+    name="stokes_sl",
+    symbol=symbols.FLOW,
+    source=FORCE,
     aligned={"u": 1, "p": 1, "grad_u": 1, "grad_tensor": 1.5},
     prolate={
         "u": ProlateError(
@@ -41,26 +41,26 @@ TERMS = error_terms_of(
     },
 )
 STOKES_SL = Interaction(
-    "stokes_sl",
-    symbols.FLOW,
-    pair_of(symbols.FLOW, (FORCE,), (2, 25)),
-    (FORCE,),
-    OF_FORCES,
+    name="stokes_sl",
+    symbol=symbols.FLOW,
+    pair=pair_of(symbols.FLOW, (FORCE,), operations=(2, 25)),
+    sources=(FORCE,),
+    gauge=OF_FORCES,
     terms=TERMS,
     adjoints={
         "u": of_itself("stokes_sl"),
-        "p": of_pressure(("u",), lambda found, _: 2 * found["u"], 0.86),
+        "p": of_pressure(("u",), lambda results, _: 2 * results["u"], 0.86),
         "grad_u": Adjoint("stokes_dipole", ("u",), velocity),
     },
     dipoles="stokes_dipole",
 )
 WORDS = Words(
-    "the single layer (Stokeslets)",
-    "u = sum (I / r + r r^T / r^3) f",
-    "Forces f.",
-    "forces",
-    "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force",
-    "sum 2 r.f / r^3",
-    (MEAN_PRESSURE,),
+    title="the single layer (Stokeslets)",
+    formula="u = sum (I / r + r r^T / r^3) f",
+    density="Forces f.",
+    variable="forces",
+    physical="velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force",
+    pressure="sum 2 r.f / r^3",
+    text=(MEAN_PRESSURE,),
 )
 FAMILY = always(STOKES_SL, WORDS)

@@ -15,9 +15,9 @@ from parki.typing import AnyArray, ArrayModule
 
 
 @fixed
-def stress(results: Arrays, at: Arrays) -> AnyArray:
-    """Return the stress, in the memory ``at["out"]`` if there is any; without "p" no pressure."""
-    rows = at["out"] if "out" in at else np.empty_like(results["grad_u"])
+def stress(results: Arrays, cloud: Arrays) -> AnyArray:
+    """Return the stress, perhaps in the memory ``cloud["out"]``; without "p" it has no pressure."""
+    rows = cloud["out"] if "out" in cloud else np.empty_like(results["grad_u"])
     if rows is not results["grad_u"]:
         rows[...] = results["grad_u"]
     for i in range(3):
@@ -36,8 +36,9 @@ WEIGHTS = {"stress": weights(stress, {"p": 1, "grad_u": 9})}
 
 def parts(names: Iterable[str]) -> tuple[str, ...]:
     """Return the results to sum for those that are wanted."""
-    summed, made = [n for n in names if n not in MADE], [MADE[n] for n in names if n in MADE]
-    return tuple(dict.fromkeys([*summed, *(wanted(made) if made else ())]))
+    summed = [name for name in names if name not in MADE]
+    addends = [MADE[name] for name in names if name in MADE]
+    return tuple(dict.fromkeys([*summed, *(wanted(addends) if addends else ())]))
 
 
 def split(results: Arrays, summed: tuple[str, ...], xp: ArrayModule) -> Arrays:
@@ -47,9 +48,9 @@ def split(results: Arrays, summed: tuple[str, ...], xp: ArrayModule) -> Arrays:
         whole = results[name]
         for part, rows in WEIGHTS[name].items():
             if part in summed and part not in parts:
-                own = len(rows) == whole.shape[1]
+                fits = len(rows) == whole.shape[1]
                 shape = len(whole), len(rows), whole.shape[2]
-                parts[part] = whole if own else xp.empty(shape, dtype=whole.dtype)
+                parts[part] = whole if fits else xp.empty(shape, dtype=whole.dtype)
     return parts
 
 

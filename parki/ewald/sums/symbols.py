@@ -82,10 +82,10 @@ class Symbol(NamedTuple):
         return 4 * math.pi * self.order
 
 
-POTENTIAL = Symbol(1, 1, 1, "scalar")
-SLOPE = Symbol(1, 1, 3, "slope")
-CURL = Symbol(1, 3, 3, "curl")
-FLOW = Symbol(2, 3, 3, "flow")
-CURL_OF_CURL = Symbol(1, 3, 3, "flow")
+POTENTIAL = Symbol(order=1, components=1, results=1, structure="scalar")
+SLOPE = Symbol(order=1, components=1, results=3, structure="slope")
+CURL = Symbol(order=1, components=3, results=3, structure="curl")
+FLOW = Symbol(order=2, components=3, results=3, structure="flow")
+CURL_OF_CURL = Symbol(order=1, components=3, results=3, structure="flow")
 # The fourth component is the strength q.n of a double layer's sources and sinks.
-FLOW_OF_LAYERS = Symbol(2, 4, 3, "flow")
+FLOW_OF_LAYERS = Symbol(order=2, components=4, results=3, structure="flow")

@@ -22,11 +22,11 @@ def yukawa(kappa: float) -> Interaction:
     """Return the sum of an inverse screening length, or refuse what is none."""
     symbol, name, dipoles = _named(kappa)
     return Interaction(
-        name,
-        symbol,
-        pair_of(symbol, (CHARGE,), (1, 28)),
-        (CHARGE,),
-        OF_SCREENED,
+        name=name,
+        symbol=symbol,
+        pair=pair_of(symbol, (CHARGE,), operations=(1, 28)),
+        sources=(CHARGE,),
+        gauge=OF_SCREENED,
         terms=laplace.LAPLACE.terms,
         adjoints={"u": of_itself(name), "grad_u": Adjoint(dipoles, ("u",), velocity)},
         dipoles=dipoles,
@@ -36,7 +36,13 @@ def yukawa(kappa: float) -> Interaction:
 def yukawa_dipole(kappa: float) -> Interaction:
     """Return the sum of dipoles of screened charges, which the derivatives of these take."""
     symbol, charges, name = _named(kappa)
-    return dipoles_of(charges, name, symbol, (2, 45), laplace_dipole.LAPLACE_DIPOLE.terms)
+    return dipoles_of(
+        kernel=charges,
+        name=name,
+        symbol=symbol,
+        operations=(2, 45),
+        terms=laplace_dipole.LAPLACE_DIPOLE.terms,
+    )
 
 
 def _named(kappa: float) -> tuple[Symbol, str, str]:
@@ -55,11 +61,11 @@ def _named(kappa: float) -> tuple[Symbol, str, str]:
 
 
 WORDS = Words(
-    "screened charges",
-    "phi = sum q exp(-kappa r) / r",
-    "Charges q.",
-    "charges",
-    "potential = sum / (4 pi), where ``laplace phi - kappa^2 phi`` is minus the charge",
+    title="screened charges",
+    formula="phi = sum q exp(-kappa r) / r",
+    density="Charges q.",
+    variable="charges",
+    physical="potential = sum / (4 pi), where ``laplace phi - kappa^2 phi`` is minus the charge",
     text=(
         "Unlike the sum of point charges it needs no background: with three periodic axes the mean "
         "potential is ``4 pi (sum q) / (kappa^2 V)``.",
