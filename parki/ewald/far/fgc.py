@@ -104,11 +104,12 @@ class Convolution:
         self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
         self._root: Any = None  # a multiplier for noise
-        self.threads, what = 1, (mesh.task, mesh.padding, sets, modes)
+        self.threads, padding = 1, mesh.padding
         if mesh.periodicity < 3 and by_many(mesh.task):
-            _, self.threads = planes_in_blocks(*what)
+            _, self.threads = planes_in_blocks(mesh.task, padding, sets, modes)
             self.blocks = [part for block in self.whole for part in self._parts(block)]
-        count, size = convolution_buffers(*what)["padded block"].shape
+        declared = convolution_buffers(mesh.task, padding, sets, modes)
+        count, size = declared["padded block"].shape
         # One for each thread at work.
         self.padded = [xp.empty(size, dtype=self.complex_type) for _ in range(count)]
 
@@ -155,8 +156,15 @@ class Convolution:
         waves[0], basis = waves[0][begin:end], mesh.solver_box.lattice.basis
         for axis in (2,) if mesh.task.tilted else (1, 2):
             waves[axis] = waves[axis][: padding.local[axis] // 2 + 1]
-        how = split.screening or split.friction, basis
-        return cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
+        return cropped(
+            mesh.task,
+            padding,
+            mesh.box,
+            mesh.steps,
+            waves,
+            screening=split.screening or split.friction,
+            basis=basis,
+        )
 
     def _block(
         self, split: Split, first: int, last: int, lengths: tuple[int, int, int], given: Any = None
@@ -210,8 +218,15 @@ class Convolution:
         """
         task, padding = self.mesh.task, self.mesh.padding
         across = abs(waves[2])
-        given = np.zeros(1), across, float(across[-1]), padding, padding.period
-        line = 2 * truncated.transforms(task, *given, order=1)
+        line = 2 * truncated.transforms(
+            task,
+            np.zeros(1),
+            across,
+            largest=float(across[-1]),
+            padding=padding,
+            volume=padding.period,
+            order=1,
+        )
         rows = [waves[0][:1], waves[1][:1], waves[2]]
         factors = [window[0][:1], window[1][:1], window[2]]
         line = self.xp.asarray(line).reshape(1, 1, -1)
@@ -256,7 +271,7 @@ class Convolution:
         They are padded, transformed along y and z, and back. ``plane`` is as for `FGC.apply`.
         """
         _, y, z = self.mesh.padding.grid
-        hat = hat.reshape(*hat.shape[:2], self.sets, y, z)
+        hat = hat.reshape((*hat.shape[:2], self.sets, y, z))
         run_in_threads(partial(self._planes, hat, plane), self.blocks, self.threads)
 
     def _planes(self, modes: AnyArray, plane: AnyArray, block: Block) -> None:
@@ -272,7 +287,7 @@ class Convolution:
             spread[..., :y, :z] = hat[: self.inputs]
             spread[..., :y, z:] = 0
             spread[..., y:, :] = 0
-            planes = padded.reshape(self.components, count * sets, *block.lengths[1:])
+            planes = padded.reshape((self.components, count * sets, *block.lengths[1:]))
             self.transforms.planes(planes[: self.inputs])
             if plane is not None and block.first == 0:
                 spread[: len(plane), 0, :, 0, 1 : plane.shape[2] + 1] = plane

@@ -80,7 +80,7 @@ class G2P:
         if size:
             tiles = mesh.columns(size.tile1, size.tile2)
         elif mesh.gather == "base":
-            tiles = mesh.divided(1, 1, 1)
+            tiles = mesh.divided((1, 1, 1))
         elif sources is None or mesh.spread == "base":  # the sources are not sorted then
             tiles = mesh.cubes(mesh.window.points)
         else:
@@ -132,13 +132,26 @@ class G2P:
         size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
         lanes = LINE // mesh.item
         if mesh.fields.tensors:
-            parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
-            flags: dict[str, Any] = {flag: name in want for flag, name in parts.items()}
-            flags["SYSTEMS"] = systems
             if blocks := in_blocks(mesh, "grad_tensor", 4):
-                kernel = mesh.load("g2p_block", "g2p_block", TENSORS=True, LANES=lanes, **flags)
+                kernel = mesh.load(
+                    "g2p_block",
+                    "g2p_block",
+                    TENSORS=True,
+                    LANES=lanes,
+                    VALUES="u" in want,
+                    GRADIENT="grad_u" in want,
+                    PRESSURE="p" in want,
+                    SYSTEMS=systems,
+                )
             else:
-                kernel = mesh.load("g2p_tensor", "g2p_tensor", **flags)
+                kernel = mesh.load(
+                    "g2p_tensor",
+                    "g2p_tensor",
+                    VALUES="u" in want,
+                    GRADIENT="grad_u" in want,
+                    PRESSURE="p" in want,
+                    SYSTEMS=systems,
+                )
             return [Gathering(kernel, "grad_tensor", 0, 4, blocks)]
         step = size.group if size else min(components, GROUP)
         wanted = [("grad_u" if "grad_u" in want else "u", components)]

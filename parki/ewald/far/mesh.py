@@ -236,7 +236,7 @@ class Mesh:
         extent = np.array(counts) * edges * self.steps
         return CellGrid(counts, tuple(extent.tolist()), along=True)
 
-    def divided(self, *counts: int) -> CellGrid:
+    def divided(self, counts: tuple[int, ...]) -> CellGrid:
         """Return this many equal tiles along each axis; one tile keeps the points' order."""
         return CellGrid(counts, tuple(self.box.tolist()))
 

@@ -69,8 +69,8 @@ def tabulate(
     squares = [waves[0] ** 2 + split.screening**2, waves[1] ** 2, waves[2] ** 2]
     if basis is not None:
         squares = waves
-    arguments = {f"square{axis}": xp.asarray(square) for axis, square in enumerate(squares)}
-    arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
+    squares = [xp.asarray(square) for square in squares]
+    windows = [xp.asarray(factors) for factors in windows]
     launch = partial(
         _kernel(task, split, given is not None),
         values.size,
@@ -86,7 +86,12 @@ def tabulate(
         screening=split.screening,
         friction=split.friction**2,
         basis=basis,
-        **arguments,
+        square0=squares[0],
+        square1=squares[1],
+        square2=squares[2],
+        window0=windows[0],
+        window1=windows[1],
+        window2=windows[2],
     )
     mean = given is None and split.screening and all(k.size and k[0] == 0 for k in waves)
 
@@ -175,8 +180,16 @@ def cropped(
         if basis is not None:
             x, y = basis[0, 0] * x, basis[0, 1] * x + basis[1, 1] * y
         modes = np.hypot(x, y).ravel()
-        given = modes, waves[2], float(waves[2][-1]), padding, edge, screening
-        return truncated.transforms(task, *given).reshape([k.size for k in waves])
+        faded = truncated.transforms(
+            task,
+            modes,
+            waves[2],
+            largest=float(waves[2][-1]),
+            padding=padding,
+            volume=edge,
+            screening=screening,
+        )
+        return faded.reshape([k.size for k in waves])
     # A kernel and the period are the same in all free directions: modes are numbered by the
     # squares of their wavenumbers.
     beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
@@ -189,8 +202,8 @@ def cropped(
         same = matrices and box[axis] == box[last] and steps[axis] == steps[last]
         same = same and np.array_equal(waves[axis], waves[last])
         if not same:
-            made = _matrix(padding, float(box[axis]), waves[axis], unit * np.arange(count)) / edge
-        matrices.append(matrices[-1] if same else xp.asarray(made))
+            matrix = _matrix(padding, float(box[axis]), waves[axis], unit * np.arange(count)) / edge
+        matrices.append(matrices[-1] if same else xp.asarray(matrix))
     *first, second, third = (np.arange(count, dtype=np.int32) ** 2 for count in counts)
     most = sum((count - 1) ** 2 for count in counts)
 
@@ -198,8 +211,8 @@ def cropped(
         """Return the transforms for square wavenumbers, in units of the smallest but 0."""
         across, largest = unit * np.sqrt(numbers), unit * math.sqrt(most)
         volume = edge ** len(free)
-        made = truncated.transforms(task, modes, across, largest, padding, volume, screening)
-        return to_host(made) if xp is np else made
+        faded = truncated.transforms(task, modes, across, largest, padding, volume, screening)
+        return to_host(faded) if xp is np else faded
 
     def product(axes: str, *operands: Any) -> Any:
         """Sum products; deterministic sums avoid BLAS, whose digits may depend on its threads."""
@@ -241,6 +254,6 @@ def _matrix(padding: Padding, edge: float, k: Array, wide: Array) -> Array:
         fades = np.exp(-((q * (width / (4 * padding.steepness))) ** 2))
         return 2 * middle * np.sinc(q * (middle / math.pi)) * fades
 
-    both = wave(k[:, None] - wide) + wave(k[:, None] + wide)
-    both[:, 0] /= 2  # there is one mode 0
-    return both
+    waves = wave(k[:, None] - wide) + wave(k[:, None] + wide)
+    waves[:, 0] /= 2  # there is one mode 0
+    return waves

@@ -195,7 +195,7 @@ class Owner(Variant):
     def __init__(self, mesh: Mesh) -> None:
         cells, points = mesh.cells, mesh.window.points
         counts = spreading_tiles("owner", cells, points, mesh.wraps)
-        super().__init__(mesh, mesh.divided(*counts))
+        super().__init__(mesh, mesh.divided(counts))
         self.shape = mesh.stored
         lanes = LINE // mesh.item
         if _in_blocks(mesh, lanes):
@@ -248,7 +248,7 @@ class TileVariant(Variant):
     several = True
 
     def __init__(self, mesh: Mesh) -> None:
-        super().__init__(mesh, mesh.columns(*SIDES))
+        super().__init__(mesh, mesh.columns(SIDES[0], SIDES[1]))
         tile = sizes_of(mesh.space.on_device).tile
         self.counts = [-(-n // edge) for n, edge in zip(self.shape[1:], tile, strict=True)]
         self.spots = _spots(tile)
@@ -318,8 +318,15 @@ class TileVariant(Variant):
         if self.mesh.fields.deterministic:
             pieces = min(P2G_PARTS // math.prod(self.counts), planes // self.mesh.window.points)
             size, pieces = max(1, total), max(1, pieces)
-        how: dict[str, Any] = {"length": planes, "executor": self.mesh.executor}
-        return runs(self.mesh.space, begins, size, total, pieces=pieces, **how)
+        return runs(
+            self.mesh.space,
+            begins,
+            size,
+            total,
+            length=planes,
+            pieces=pieces,
+            executor=self.mesh.executor,
+        )
 
 
 def _in_blocks(mesh: Mesh, lanes: int) -> bool:

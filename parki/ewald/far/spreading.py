@@ -142,7 +142,7 @@ class SourceVariant(Variant):
 
     def __init__(self, mesh: Mesh) -> None:
         sort = mesh.spread == "source"
-        super().__init__(mesh, mesh.cubes(half_window(mesh)) if sort else mesh.divided(1, 1, 1))
+        super().__init__(mesh, mesh.cubes(half_window(mesh)) if sort else mesh.divided((1, 1, 1)))
         self.load("literature/p2g_paper", "p2g_source")
 
     def spread(self, arguments: dict[str, Any]) -> None:

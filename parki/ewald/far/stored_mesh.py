@@ -78,7 +78,7 @@ class Colouring(_Conflicts):
         counts = [max(1, n // wide) for n in mesh.cells]
         # Tiles along an axis that wraps are even in number.
         counts = [max(1, n - (w and n % 2)) for n, w in zip(counts, mesh.wraps, strict=True)]
-        super().__init__(mesh, mesh.divided(*counts))
+        super().__init__(mesh, mesh.divided(tuple(counts)))
         numbers = np.arange(math.prod(counts), dtype=np.int32).reshape(counts)
         parities = itertools.product(*(range(min(2, n)) for n in counts))
         of_colour = [numbers[tuple(slice(p, None, 2) for p in parity)] for parity in parities]

@@ -268,11 +268,11 @@ def _source(
         return plain, None
     slopes: list[Any] = [0.0] * 3
     if len(tensors):
-        tensors = tensors.reshape(len(plain), 3, *plain.shape[1:])
+        tensors = tensors.reshape((len(plain), 3, *plain.shape[1:]))
         plain = plain + 1j * sum(tensors[:, axis] * k for axis, k in enumerate(modes.k))
         slopes = [1j * tensors[:, axis] for axis in range(3)]
     if len(second):
-        second = second.reshape(len(plain), 3, 3, *plain.shape[1:])
+        second = second.reshape((len(plain), 3, 3, *plain.shape[1:]))
         second = second + second.swapaxes(1, 2)
         moved = [sum(second[:, n, axis] * k for axis, k in enumerate(modes.k)) for n in range(3)]
         plain = plain - sum(each * k for each, k in zip(moved, modes.k, strict=True)) / 2

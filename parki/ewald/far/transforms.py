@@ -9,7 +9,7 @@ small, so that its memory is reused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,9 @@ from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cuts, run_in_threads
 from parki.settings import SETTINGS, thread_count
 from parki.typing import AnyArray
+
+# The shape in memory of a transform's values, the step between them, and between transforms.
+Layout = tuple[tuple[int, ...], int, int]
 
 
 # Libraries transform along one axis, in the calling thread, and without a factor.
@@ -78,11 +81,12 @@ class Ducc:
 
     def real_inverse(self, modes: AnyArray, length: int, axis: int, out: AnyArray) -> None:
         """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
-        how: dict[str, Any] = {"axes": (axis,), "lastsize": length, "forward": False}
-        if out.shape[axis] == length:
-            self.fft.c2r(modes, out=out, **how)
-        else:
-            out[...] = self.fft.c2r(modes, **how)[_first(out.shape[axis], axis, out.ndim)]
+        whole = out.shape[axis] == length
+        values = self.fft.c2r(
+            modes, axes=(axis,), lastsize=length, forward=False, out=out if whole else None
+        )
+        if not whole:
+            out[...] = values[_first(out.shape[axis], axis, out.ndim)]
 
     def complex(self, forward: bool, *lines: tuple[Any, int]) -> None:
         """Transform values along their axis in place, one after the other."""
@@ -214,12 +218,13 @@ class HostTransforms:
 
     def _in_threads(self, work: Callable[[slice], None], modes: AnyArray, axis: int) -> None:
         """Do ``work`` for parts of the modes' rows along an axis; a thread takes one at a time."""
-        if (parts := self._parts.get((modes.shape, axis))) is None:
+        if (divided := self._parts.get((modes.shape, axis))) is None:
             threads = workers(modes.size, self.threads)
             rounds = -(-modes.nbytes // (threads * PART))
-            parts = cuts(modes.shape[axis], threads * rounds), threads
-            self._parts[modes.shape, axis] = parts
-        run_in_threads(work, *parts)
+            divided = cuts(modes.shape[axis], threads * rounds), threads
+            self._parts[modes.shape, axis] = divided
+        parts, threads = divided
+        run_in_threads(work, parts, threads)
 
 
 class DeviceTransforms:
@@ -382,7 +387,7 @@ class DeviceTransforms:
         self,
         values: AnyArray,
         shape: tuple[int, ...],
-        layouts: list[Any],
+        layouts: Sequence[Layout],
         batch: int,
         forward: bool,
     ) -> Any:
@@ -392,8 +397,8 @@ class DeviceTransforms:
             double = values.dtype == np.float64
             names = ("CUFFT_D2Z", "CUFFT_Z2D") if double else ("CUFFT_R2C", "CUFFT_C2R")
             kind = getattr(self.cufft, names[0 if forward else 1])
-            (a, b) = layouts if forward else layouts[::-1]
-            self.plans[key], _ = self._plan(shape, *a, *b, kind, batch, "C", 2, shape[-1])
+            layout, transformed = layouts if forward else layouts[::-1]
+            self.plans[key], _ = self._plan(shape, layout, transformed, kind, batch, 2)
         return self.plans[key]
 
     def _complex_plan(
@@ -408,14 +413,25 @@ class DeviceTransforms:
             double = values.dtype == np.complex128
             kind = self.cufft.CUFFT_Z2Z if double else self.cufft.CUFFT_C2C
             layout, last = (shape, *steps), len(shape) - 1
-            self.plans[key] = self._plan(
-                *(shape, *layout, *layout, kind, batch), "C", last, shape[-1]
-            )
+            self.plans[key] = self._plan(shape, layout, layout, kind, batch, last)
         plan: tuple[Any, Any] = self.plans[key]
         return plan
 
-    def _plan(self, *arguments: Any) -> tuple[Any, Any]:
-        """Return a plan of cuFFT, and the shared work area if it needs one, else None."""
+    def _plan(
+        self,
+        shape: tuple[int, ...],
+        before: Layout,
+        after: Layout,
+        kind: int,
+        batch: int,
+        axis: int,
+    ) -> tuple[Any, Any]:
+        """Return a plan of cuFFT, and the shared work area if it needs one, else None.
+
+        ``before`` is the layout of the values, ``after`` of their transform, up to ``axis``.
+        """
+        before_shape, before_stride, before_distance = before
+        after_shape, after_stride, after_distance = after
         allocate, taken = self.cuda.get_allocator(), list[Any]()
 
         def area(size: int) -> Any:
@@ -427,7 +443,20 @@ class DeviceTransforms:
             return self.work
 
         with self.cuda.using_allocator(area):
-            plan = self.cufft.PlanNd(*arguments)
+            plan = self.cufft.PlanNd(
+                shape,
+                before_shape,
+                before_stride,
+                before_distance,
+                after_shape,
+                after_stride,
+                after_distance,
+                kind,
+                batch,
+                "C",
+                axis,
+                shape[-1],
+            )
         # cuFFT copies a plan's tables on the default stream, for which others do not wait: their
         # first transform read addresses that were not there yet.
         self.cuda.get_current_stream().wait_event(self.cuda.Stream.null.record())

@@ -104,12 +104,16 @@ def transforms(
     xp, order = task.xp, order or task.sum.symbol.order
     screened = np.hypot(modes, screening) if screening and order == 1 else modes
     values = xp.empty((modes.size, across.size))
+    fades = _fades(task, order, screened, across, largest, padding, screening, volume)
     kernels(task)[0](
         values.size,
         values=values,
         squares=xp.asarray(modes**2),
         across=xp.asarray(across),
-        **_fades(task, order, screened, across, largest, padding, (screening, volume)),
+        largest=fades.largest,
+        faded=fades.faded,
+        row=fades.row,
+        constant=fades.constant,
         whole=4 * np.pi * order,
         screening=screening**2,
         order=order,
@@ -117,12 +121,35 @@ def transforms(
     )
     if order == 2 and screening and task.periodicity == 2 and not modes.all():
         # Two derivatives of m are the potential of screened charges, which does not grow.
-        given = np.zeros(1), across, largest, padding, volume, screening
-        line = 2 * to_host(transforms(task, *given, order=1)[0])
+        [potential] = transforms(
+            task, np.zeros(1), across, largest, padding, volume, screening, order=1
+        )
+        line = 2 * to_host(potential)
         line = np.divide(line, across**2, out=np.zeros_like(line), where=across != 0)
         for mode in np.flatnonzero(modes == 0):
             task.space.adapter.copy(values[mode], xp.asarray(line))
     return values
+
+
+class _Fades(NamedTuple):
+    """What `transforms` takes of kernels that fade.
+
+    Attributes
+    ----------
+    largest : float
+        Wavenumber beyond which fading adds nothing.
+    faded : array, shape (rows, across)
+        What fading adds.
+    row : array, shape (modes,), int32
+        The row of each mode, -1 if it has none.
+    constant : array, shape (modes,)
+        What the kernel of each mode fades to, times the volume.
+    """
+
+    largest: float
+    faded: AnyArray
+    row: AnyArray
+    constant: AnyArray
 
 
 def _fades(
@@ -132,10 +159,11 @@ def _fades(
     across: Array,
     largest: float,
     padding: Padding,
-    how: tuple[float, float],
-) -> dict[str, Any]:
+    screening: float,
+    volume: float,
+) -> _Fades:
     """Return F[p], of Stokes F[l] + kappa^2 F[m], and the constants that kernels fade to."""
-    (screening, volume), xp, free = how, task.xp, 3 - task.periodicity
+    xp, free = task.xp, 3 - task.periodicity
     row, constant = np.full(modes.size, -1, dtype=np.int32), np.zeros(modes.size)
     # What fading adds has no larger wavenumbers than a Gaussian as wide.
     largest = min(largest, _SMOOTH / _scale(padding))
@@ -144,18 +172,17 @@ def _fades(
     felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
     faded: Any = np.zeros((1, 1))
     if felt.size and inside.size:
-        made = _kernels(order, free, modes[felt], largest, padding, screening)
+        fading = _kernels(order, free, modes[felt], largest, padding, screening)
         nodes = _fading(largest, padding).r.size
         waves_there = inside.size if free == 1 else _TERMS * _intervals(largest, padding)
         where = np if waves_there * nodes <= _FEW else xp
-        faded = _added(where, free, modes[felt], inside, made, largest, padding)
+        faded = _added(where, free, modes[felt], inside, fading, largest, padding)
         if free == 1:
             faded = where.ascontiguousarray(faded.T)
         else:
             faded = _evaluate(task, _pieces(where, faded), largest, inside)
-        row[felt], constant[felt] = np.arange(felt.size), volume * made.constant
-    host = {"faded": faded, "row": row, "constant": constant}
-    return {"largest": largest, **{name: xp.asarray(each) for name, each in host.items()}}
+        row[felt], constant[felt] = np.arange(felt.size), volume * fading.constant
+    return _Fades(largest, xp.asarray(faded), xp.asarray(row), xp.asarray(constant))
 
 
 def zero_mode(order: int, periodicity: int, padding: Padding, screening: float = 0.0) -> float:
@@ -423,7 +450,7 @@ def _pieces(xp: ArrayModule, values: AnyArray) -> Any:
     basis = np.cos(np.pi / last * turns) * (2 / last)
     basis[[0, last]] /= 2
     basis[:, [0, last]] /= 2
-    values = values.reshape(-1, _TERMS, *values.shape[1:])
+    values = values.reshape((-1, _TERMS, *values.shape[1:]))
     return xp.tensordot(xp.asarray(basis), values, axes=(1, 1))
 
 
@@ -434,11 +461,12 @@ def _width(task: Task) -> int:
 
 def kernels(task: Task) -> list[Kernel]:
     """Return the kernels that make `transforms`, the last one of `_pieces`."""
-    by: dict[str, Any] = {"executor": task.executor}
-    first = load("fgc", "truncate", task.space, **by)
+    space, executor = task.space, task.executor
+    first = load("fgc", "truncate", space, executor=executor)
     if task.periodicity == 2:
         return [first]
-    return [first, load("fgc", "evaluate", task.space, TERMS=_TERMS, WIDTH=_width(task), **by)]
+    width = _width(task)
+    return [first, load("fgc", "evaluate", space, executor=executor, TERMS=_TERMS, WIDTH=width)]
 
 
 def _evaluate(task: Task, pieces: Any, largest: float, k: Array) -> Any:

@@ -260,29 +260,41 @@ class P2P:
             rest = SUMS[in_unit(task.sum.overlap_correction, solver_box.unit)].pair
             close = pair._replace(cutoff=rest.least, lengths=rest.numbers(rest.least))
             self.close = task.of_overlap, close
-            more: dict[str, Any] = {
-                "point_radii": point_radii,
-                "stretch": stretch,
-                "systems": systems,
-            }
             self.overlap_correction = P2P(
-                self.close[0], solver_box, self.close[1], trg, src, norms, **more
+                task.of_overlap,
+                solver_box,
+                close,
+                trg,
+                src,
+                norms,
+                point_radii=point_radii,
+                stretch=stretch,
+                systems=systems,
             )
         self.labelled = None
         if labels is not None:
             _, numbers = labels.placed(space)
-            for name, points, each in zip(
+            for name, points, of_points in zip(
                 ("trg", "src"), (targets, self.sources), numbers, strict=True
             ):
-                row = points.sort(each.astype(self.dtype))
+                row = points.sort(of_points.astype(self.dtype))
                 self.arguments[name] = self._numbered(self.arguments[name], row)
 
             normals = None
             if norms is not None:
                 normals = norms / cutoff
             shared = self.arguments | self.own.get("u", {}) | self.own.get("derivatives", {})
-            given = task, solver_box, pair, labels, (trg, src), normals, digit
-            self.labelled = LabelledPairs(*given, shared, self.together)
+            self.labelled = LabelledPairs(
+                task,
+                solver_box,
+                pair,
+                labels,
+                points=(trg, src),
+                norms=normals,
+                digit=digit,
+                arguments=shared,
+                together=self.together,
+            )
 
     def derivatives(self, task: Task, pair: Pair, strain: bool = False) -> Derivatives:
         """Return the kernel of derivatives, its tiles, and its launch, by lists on a device."""

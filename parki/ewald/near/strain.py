@@ -40,5 +40,6 @@ def near_strain(
     sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in gradients]))
     total = pair.cutoff * unit * sums.reshape(3, 3)
     if p2p.overlap_correction is not None:
-        total = total + near_strain(p2p.overlap_correction, *p2p.close, unit, dens, weights)
+        of_overlap, close = p2p.close
+        total = total + near_strain(p2p.overlap_correction, of_overlap, close, unit, dens, weights)
     return total
