@@ -11,6 +11,7 @@ from parki.ewald.choice import machines, parameters
 from parki.ewald.choice.grids import POINTS, Search, Windows
 from parki.ewald.choice.parameters import _at_cutoff, select
 from parki.ewald.choice.problem import FAR
+from parki.ewald.choice.times import near_counts
 
 
 @pytest.mark.pairwise
@@ -146,15 +147,13 @@ def test_lists_that_find_no_room(uniform, share):
     given = device(uniform, targets=10_000_000, sources=10_000_000, tolerance=1e-9)
     all_kept, none = select(replace(given, kept=math.inf)), select(given)
     assert none.total > 1.05 * all_kept.total
-    kept = share * all_kept.pairs.within
+    kept = share * all_kept.pairs
     found = select(replace(given, kept=kept))
     # But for what a search leaves.
     assert 0.99 * all_kept.total <= found.total <= 1.01 * none.total
-    times = {
-        name: given.machine.time(name, given.work.near("tile", found.pairs, found.degree))
-        for name in ("kept_tile", "p2p_tile")
-    }
-    fits = found.pairs.within <= kept
+    counts = near_counts(given.rounded(), "tile", found.near, found.degree)
+    times = {name: given.machine.time(name, counts) for name in ("kept_tile", "p2p_tile")}
+    fits = found.pairs <= kept
     assert found.seconds["P2P"] == times["kept_tile" if fits else "p2p_tile"]
     # A third less pairs are worth less than lists; a twentieth of the pairs are too few.
     assert fits == (share > 0.5)

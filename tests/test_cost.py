@@ -11,10 +11,10 @@ from problems import numbers, problem
 from scipy.spatial import cKDTree
 
 import parki
-from parki.ewald.choice import cost, machines
+from parki.ewald.choice import cost, machines, times
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.cost import USUAL
-from parki.ewald.far.padding import SMOOTH, Lengths, Passes, Tables, pad
+from parki.ewald.far.padding import SMOOTH, Lengths, Tables, pad
 from parki.ewald.far.sizes import owner_tiles
 
 
@@ -44,20 +44,19 @@ def test_clusters_that_the_cutoff_encloses_take_less():
     tight[:, : n // 2] = rng.random((3, 8))[:, rng.integers(0, 8, n // 2)]
     tight += 0.02 * rng.standard_normal((3, n))
     tight[:, n // 2 :] = even[:, n // 2 :]
-    each = []
+    per_pair = []
     for points in (even, np.clip(tight, 0, 1 - 1e-9)):
-        given = problem(pair_density(points, points, np.ones(3)), sources=n, targets=n)
-        pairs = given.near_pairs(cutoff)
-        targets, computed, operations = given.work.near("staged", pairs, 10)
-        assert (targets, computed) == (n, pairs.around)
-        each.append(operations / pairs.within)
-    assert each[1] < 0.6 * each[0]
+        cloud = problem(pair_density(points, points, np.ones(3)), sources=n, targets=n)
+        targets, computed, operations = times.near_counts(cloud, "staged", cutoff, 10)
+        assert (targets, computed) == (n, cloud.pairs(times.AROUND * cutoff))
+        per_pair.append(operations / cloud.pairs(cutoff))
+    assert per_pair[1] < 0.6 * per_pair[0]
 
 
 def test_one_target_takes_its_time(uniform):
     """However few there are: operations of one are a count of tiles, beside those of all."""
     few, many = (
-        problem(uniform, targets=n).work.near("tile", cost.Pairs(1e6, 3e6), 10)
+        times.near_counts(problem(uniform, targets=n, sources=10**8 // n), "tile", 0.05, 10)
         for n in (1000, 100_000)
     )
     assert few[2] == many[2]
@@ -66,7 +65,7 @@ def test_one_target_takes_its_time(uniform):
 
 
 @pytest.mark.parametrize(
-    ("tiles", "points", "rounds", "times", "idle"),
+    ("tiles", "points", "rounds", "relative", "idle"),
     [
         ((1, 1), 9, 1, 1.36, 0.0),
         ((1, 1), 2, 1, 2.24, 1.12),  # a source has two planes, two threads have none
@@ -78,16 +77,18 @@ def test_one_target_takes_its_time(uniform):
         ((5, 4), 9, 4, (3 * 1.12 + 2) / 5, 0.0),
     ],
 )
-def test_few_tiles_are_shared_out(tiles, points, rounds, times, idle):
+def test_few_tiles_are_shared_out(uniform, tiles, points, rounds, relative, idle):
     """Tiles of two colours along each axis, on four threads: those of one at a time."""
-    work = cost.Work("stokes_comb", ("u",), 100, 100, threads=4)
-    alone = cost.Work("stokes_comb", ("u",), 100, 100)
-    one = alone.spread("owner", points, 1e5, tiles)
-    colours, sources, updates, waits, values = work.spread("owner", points, 1e5, tiles)
+    machine = numbers("avx512.json", threads=4)
+    alone = problem(uniform, targets=100, sources=100)
+    one = times.spread_counts(alone, "owner", points, 1e5, tiles)
+    four = replace(alone, machine=machine)
+    counts = times.spread_counts(four, "owner", points, 1e5, tiles)
+    colours, sources, updates, waits, values = counts
     assert (colours, sources, values) == (rounds, 100, 4e5) == (one[0], one[1], one[4])
     assert one[3] == 0.0
     assert waits / one[2] == pytest.approx(idle, abs=1e-12)
-    assert (updates + waits) / one[2] == pytest.approx(times)
+    assert (updates + waits) / one[2] == pytest.approx(relative)
 
 
 @pytest.mark.parametrize(
@@ -121,18 +122,20 @@ def test_rounds_that_are_predicted_are_those_that_run(periodicity, monkeypatch):
         more = [1 + 0.12 * (shares - 1) for _, _, shares in items]
         does = sum(t * m for (_, t, _), m in zip(items, more, strict=True)) / every
         takes = sum(-(-n // threads) / s * m for (n, _, s), m in zip(items, more, strict=True))
-        work, mesh = plan.setup.problem.work, plan.setup.mesh
+        mesh = plan.setup.mesh
         tiles = owner_tiles(mesh.cells, 11, mesh.wraps)
-        rounds = replace(work, threads=threads).rounds(tiles, 11)
+        rounds = times.rounds(tiles, 11, threads)
         assert rounds == (4, pytest.approx(does), pytest.approx(takes * threads / every - does))
 
 
-def test_free_directions_wake_threads():
+def test_free_directions_wake_threads(uniform):
     """G2P's, after a far field of more steps by others; devices and one thread have no such."""
     for periodicity, woken in ((0, 6), (1, 6), (2, 6), (3, 0)):
-        work = cost.Work("stokes_comb", ("u",), 10, 10, periodicity, threads=6)
-        assert work.far(Passes(0.0, 1.0, 2.0)) == (0, 7, 14, woken)
-        assert work.gather("target", 8, 1e3)[-1] == work.gather("tile", 8, 1e3)[-1] == woken
+        machine = numbers("avx512.json", threads=6)
+        few = problem(uniform, periodicity, targets=10, sources=10, machine=machine)
+        assert times.transform_counts(few, 0.0, 1.0, 2.0) == (0, 7, 14, woken)
+        for variant in ("target", "tile"):
+            assert times.gather_counts(few, variant, 8, 1e3)[-1] == woken
     for name in ("fgc", "g2p_target"):
         many, one = (numbers("avx512.json", workers=n) for n in (6, 1))
         counts = len(cost.COUNTS[name]) - 1
@@ -140,13 +143,16 @@ def test_free_directions_wake_threads():
 
 
 def test_windows_are_computed_in_vectors(uniform):
-    four, one = (cost.Work("laplace", ("u",), 10, 10, lanes=n) for n in (4, 1))
-    assert four.gather("target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 0, 0)
-    assert one.gather("target", 9, 1e3) == (10, 10 * 9**3, 0, 0)
+    four, one = (
+        problem(uniform, kernel="laplace", targets=10, machine=numbers("avx512.json", lanes=n))
+        for n in (4, 1)
+    )
+    assert times.gather_counts(four, "target", 9, 1e3) == (10, 10 * 9 * 9 * 12, 0, 0)
+    assert times.gather_counts(one, "target", 9, 1e3) == (10, 10 * 9**3, 0, 0)
     # Of a host's grid what no cache holds.
-    assert one.gather("target", 9, 1e7)[2] == 1e7 - cost.CACHED
+    assert times.gather_counts(one, "target", 9, 1e7)[2] == 1e7 - times.CACHED
     # At P = 17 a warp takes 5 bands of 6 x 3 heights: 4 turns of 32 x 3 values, not 17 x 17.
-    assert one.gather("tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
+    assert times.gather_counts(one, "tile", 17, 1e3)[1] == pytest.approx(10 * 17 * 384)
 
 
 def test_sources_near_the_targets_of_a_multiprocessor(uniform):
@@ -172,18 +178,17 @@ def test_times_of_the_mesh_are_those_of_the_counts(uniform, points, p2g):
     machine = numbers("avx512.json", threads=4)
     given = problem(uniform, p2g=p2g, sources=points, targets=points, machine=machine)
     tiles = {48: (4, 4), 30: (2, 2), 200: (18, 18)}
-    assert given.work.rounds(tiles[48], 10)[1:] == (1.0, 0.0)
-    assert given.work.rounds(tiles[30], 10)[1] > 1.0
+    assert times.rounds(tiles[48], 10, machine.threads)[1:] == (1.0, 0.0)
+    assert times.rounds(tiles[30], 10, machine.threads)[1] > 1.0
     for n, g2p in itertools.product(tiles, ("tile", "target")):
         given = replace(given, g2p=g2p)
         whole = SimpleNamespace(cells=(n, n, n), grid=(n, n, n))
-        found = given.far_times(10, whole, Passes(0.0, 3e5, 1e6))
-        machine, work = given.machine, given.work
-        spread = machine.time(f"p2g_{p2g}", work.spread(p2g, 10, n**3, tiles[n]))
-        assert found["P2G"] == pytest.approx(spread, rel=1e-6)
-        gather = machine.time(f"g2p_{g2p}", work.gather(g2p, 10, n**3))
-        assert found["G2P"] == pytest.approx(gather, rel=1e-6)
-    assert found["FGC"] == machine.time("fgc", work.far(Passes(0.0, 3e5, 1e6)))
+        seconds = times.far_times(given, 10, whole, (0.0, 3e5, 1e6))
+        spread = times.spread_counts(given, p2g, 10, n**3, tiles[n])
+        assert seconds["P2G"] == pytest.approx(machine.time(f"p2g_{p2g}", spread), rel=1e-6)
+        gather = times.gather_counts(given, g2p, 10, n**3)
+        assert seconds["G2P"] == pytest.approx(machine.time(f"g2p_{g2p}", gather), rel=1e-6)
+    assert seconds["FGC"] == machine.time("fgc", times.transform_counts(given, 0.0, 3e5, 1e6))
 
 
 def test_passes_of_transforms():
@@ -193,12 +198,12 @@ def test_passes_of_transforms():
     twice = Tables(Lengths((n, 2.0) for n in SMOOTH if n < 2000))
     along = padding.local[0] * padding.grid[1] * padding.grid[2]
     assert padding.values()[:2] == (0, along)
-    assert padding.values(twice) == pytest.approx((0, along, 2 * padding.values().planes))
+    assert padding.values(twice) == pytest.approx((0, along, 2 * padding.values()[2]))
     spans = padding.spans()
     assert len(spans) > 1 and spans[0][0] == 0 and spans[-1][1] == padding.local[0] // 2 + 1
     assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
     sizes = [4 * (last - first) * math.prod(level.lengths[1:]) for first, last, level in spans]
-    assert padding.values().planes == sum(sizes)
+    assert padding.values()[2] == sum(sizes)
 
 
 @pytest.mark.parametrize("periodicity", [0, 1, 2])

@@ -268,7 +268,7 @@ def test_repeated_sums_have_numbers_of_their_own(precision):
 def test_plans_are_chosen_for_repeated_sums():
     points, dens = cloud(2000)
     plan = plan_of(points, cutoff=0.3)
-    assert plan.setup.problem.kept > plan.parameters.pairs.within
+    assert plan.setup.problem.kept > plan.parameters.pairs
     options = plan.options
     once, _ = plan_and_sum("laplace", points, points, dens, None, options)
     assert once.setup.problem.kept == 0

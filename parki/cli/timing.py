@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from parki.ewald import EwaldOptions, Plan
 from parki.ewald.choice.cost import near_name
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import Parameters
-from parki.ewald.far.sizes import owner_tiles
+from parki.ewald.choice.times import far_counts, near_counts
 from parki.ewald.options.expert import Expert
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
@@ -177,16 +176,11 @@ def run(task: TimedPlan, space: ExecutionSpace) -> Timing:
     if plan.setup is None:
         raise ParkiValueError(f"{task} has no points to time")
     chosen, padding = plan.setup.parameters, plan.setup.mesh.padding
-    work, grid = plan.setup.problem.work, float(math.prod(padding.grid))
-    wraps = [task.periodicity > 0, task.periodicity > 1]
-    tiles = owner_tiles(padding.cells, chosen.points, wraps)
+    problem = plan.setup.problem.rounded()  # as its parameters were chosen
     near = near_name(chosen.p2p, lists is not None and lists.kept)
-    counts = {
-        near: work.near(chosen.p2p, chosen.pairs, chosen.degree),
-        f"p2g_{chosen.p2g}": work.spread(chosen.p2g, chosen.points, grid, tiles),
-        "fgc": work.far(padding.values(plan.setup.problem.machine.lengths)),
-        f"g2p_{chosen.g2p}": work.gather(chosen.g2p, chosen.points, grid),
-    }
+    counts = {near: near_counts(problem, chosen.p2p, chosen.near, chosen.degree)}
+    values = padding.values(problem.machine.lengths)
+    counts |= far_counts(problem, chosen.points, padding, values)
     samples = [
         StageTime(variant, numbers, seconds[stage])
         for (variant, numbers), stage in zip(counts.items(), STAGES, strict=True)

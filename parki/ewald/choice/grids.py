@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.choice.problem import FAR, Problem
+from parki.ewald.choice.times import far_times
 from parki.ewald.split import estimates
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate, exponent
@@ -263,8 +264,8 @@ class Search:
     def _times(self, row: int, p: int) -> dict[str, float]:
         if (row, p) not in self.times:
             padding = self.problem.pad(self.grids[row], p, self.cutoff, self.split)
-            passes = padding.values(self.problem.machine.lengths)
-            self.times[row, p] = self.problem.far_times(p, padding, passes)
+            values = padding.values(self.problem.machine.lengths)
+            self.times[row, p] = far_times(self.problem, p, padding, values)
         return self.times[row, p]
 
     def _judge(self, row: int, start: int) -> None:

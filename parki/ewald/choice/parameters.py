@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.choice.cost import Pairs
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
+from parki.ewald.choice.times import far_times, near_time
 from parki.ewald.far.padding import NO_TABLES
 from parki.ewald.split.core import Algebraic, AnyCore, Core
 from parki.ewald.split.hasimoto import Split
@@ -71,8 +71,8 @@ class Parameters:
         Window points P along each axis.
     beta : float
         Kaiser-Bessel shape of the window.
-    pairs : Pairs
-        Estimated pairs within the cut-off and around it.
+    pairs : float
+        Estimated pairs within the cut-off.
     read : float
         Estimated sources near the targets that a device works on at a time: `Problem.read`.
     p2p, p2g, g2p : str
@@ -89,7 +89,7 @@ class Parameters:
     steps: NDArray[np.float64]
     points: int
     beta: float
-    pairs: Pairs
+    pairs: float
     read: float
     p2p: str
     p2g: str
@@ -159,8 +159,8 @@ def _select(problem: Problem) -> Parameters:
     others: list[Parameters | None] = []
     if problem.cutoff is None and _core_radius(problem) > LARGE * chosen:
         others.append(_on_the_grid(problem))
-    if usual is not None and 0 < problem.kept < usual.pairs.within:  # fewer pairs would be kept
-        fewer = chosen * (MARGIN * problem.kept / usual.pairs.within) ** (1 / 3)
+    if usual is not None and 0 < problem.kept < usual.pairs:  # fewer pairs would be kept
+        fewer = chosen * (MARGIN * problem.kept / usual.pairs) ** (1 / 3)
         others.append(_at_cutoff(problem, max(fewer, _core_radius(problem))))
     if usual is not None and usual.total > UNEVEN:
         others.append(_nearby(search, usual))
@@ -269,7 +269,7 @@ def _nearby(search: Search, found: Parameters) -> Parameters | None:
         cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
         cutoff = max(cutoff, _core_radius(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, search)
-        near = problem.near_time(cutoff, found.degree)
+        near = near_time(problem, cutoff, found.degree)
         predicted.append((near + other.least(), other))
     promising = sorted((f for f in predicted if f[0] < found.total), key=lambda f: f[0])
     looked = filter(None, (_best_of(other) for _, other in promising[:NEIGHBOURS]))
@@ -292,14 +292,14 @@ def _best_of(search: Search, core: AnyCore | None = None) -> Parameters | None:
         grid.steps,
         grid.points,
         grid.beta,
-        problem.near_pairs(near),
+        problem.pairs(near),
         problem.read(near),
         problem.p2p,
         problem.p2g,
         problem.g2p,
         core,
         {"near": problem.near(split, cutoff), "truncation": grid.truncation, "window": grid.window},
-        {"P2P": problem.near_time(near, degree), **grid.times},
+        {"P2P": near_time(problem, near, degree), **grid.times},
     )
 
 
@@ -350,7 +350,7 @@ def _best_cutoff(problem: Problem) -> float:
             split = _split(problem, cutoff(step))
             # The degree follows the split, which changes slowly.
             degree = degree or problem.polynomial_degree(split, cutoff(step))
-            near = problem.near_time(cutoff(step), degree)
+            near = near_time(problem, cutoff(step), degree)
             times[step] = near + _far_time(problem, split, cutoff(step))
         return times[step]
 
@@ -396,10 +396,11 @@ def _far_time(problem: Problem, split: Split, cutoff: float) -> float:
     exponents, constant, margin = forecast(split, largest)
     steps, typical = fit(problem, largest / 1.2), choices[len(choices) // 2]
     padding = problem.pad(steps, typical, cutoff, split)
-    passes = padding.values()
+    values = padding.values()
 
     def seconds(points: int, refinement: float) -> float:
-        return sum(problem.far_times(points, padding, passes, refinement / 1.2).values())
+        times = far_times(problem, points, padding, values, scale=refinement / 1.2)
+        return sum(times.values())
 
     enough = exponents <= (margin - constant)[:, None]
     best, fewest = math.inf, POINTS[-1] + 1

@@ -1,8 +1,8 @@
-"""`Problem`: what parameters are chosen for, with the errors and the times of a choice.
+"""`Problem`: what parameters are chosen for, with the errors of a choice.
 
-It joins the error estimates, which take no tolerance, with the measured pair density and the cost
-model. All lengths are in units of the cube root of the box's volume, in which the tolerance
-promises ``error <= tolerance * sqrt(Q)``.
+It joins the error estimates, which take no tolerance, with the measured pair density. All lengths
+are in units of the cube root of the box's volume, in which the tolerance promises
+``error <= tolerance * sqrt(Q)``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.choice.clustering import PairDensity
-from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
-from parki.ewald.far.padding import Padding, Passes, pad
-from parki.ewald.far.sizes import owner_tiles
+from parki.ewald.choice.cost import Machine
+from parki.ewald.far.padding import Padding, pad
 from parki.ewald.lattice import Lattice
 from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, CortezSplit, core_of
@@ -113,20 +112,6 @@ class Problem:
 
         return blob and core_of(blob, error, math.sqrt(CORE), self.tolerance)
 
-    @cached_property
-    def work(self) -> Work:
-        """The work of the stages for this sum."""
-        machine = self.machine
-        return Work(
-            self.kernel,
-            self.want,
-            self.systems * self.targets,
-            self.systems * self.sources,
-            self.lattice.periodicity,
-            machine.lanes,
-            machine.threads,
-        )
-
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float, split: Split) -> Padding:
         """Return the sizes of a grid and its transforms."""
         window = (points, cutoff, split.band, self.tolerance, self.machine.lengths)
@@ -160,7 +145,7 @@ class Problem:
         )
         return replace(self, density=replace(density, enhancement=enhancement, around=around))
 
-    # ------------------------------------------------------------------ times
+    # ------------------------------------------------------------------ pairs
     def images(self, cutoff: float) -> float:
         """Return how many images of a source are about within the cut-off along periodic axes."""
         return math.prod(1 + 2 * cutoff / b for b in self.periods)
@@ -178,10 +163,6 @@ class Problem:
         share = min(self.density.typical(cutoff) * uniform, images)
         return float(self.systems * self.targets * self.sources * share)
 
-    def near_pairs(self, cutoff: float) -> Pairs:
-        """Return the numbers of pairs that the times of P2P follow."""
-        return Pairs(self.pairs(cutoff), self.pairs(AROUND * cutoff))
-
     def read(self, cutoff: float) -> float:
         """Return about how many sources are near the targets that a device works on at a time.
 
@@ -190,42 +171,6 @@ class Problem:
         targets, sources = self.density.about(cutoff)
         edge = (AT_A_TIME / (targets * self.targets)) ** (1 / 3)
         return float(sources * self.sources * (edge + 2 * cutoff) ** 3)
-
-    def near_time(self, cutoff: float, degree: int) -> float:
-        """Return the seconds of P2P."""
-        pairs = self.near_pairs(cutoff)
-        variant = self.machine.counted("p2p", self.p2p)
-        name = near_name(variant, pairs.within <= self.kept)
-        return self.machine.time(name, self.work.near(variant, pairs, degree))
-
-    def far_times(
-        self, points: int, padding: Padding, passes: Passes, scale: float = 1.0
-    ) -> dict[str, float]:
-        """Return the seconds of the far field's stages.
-
-        Parameters
-        ----------
-        points : int
-            Window points P.
-        padding : Padding
-        passes : Passes
-            Values of one component in all transforms, times their costs.
-        scale : float
-            Refinement of the grid along each axis over the grid of padding and passes.
-        """
-        machine, work = self.machine, self.work
-        p2g, g2p = machine.counted("p2g", self.p2g), machine.counted("g2p", self.g2p)
-        many = self.systems * scale**3
-        grid = float(math.prod(padding.grid)) * many
-        passes = Passes(*(many * each for each in passes))
-        cells, wraps = ([scale * n for n in padding.cells], self.lattice.periodic[:2])
-        x, y = owner_tiles(cells, points, wraps)
-        tiles = self.systems * x, y
-        return {
-            "P2G": machine.time(f"p2g_{p2g}", work.spread(p2g, points, grid, tiles)),
-            "FGC": machine.time("fgc", work.far(passes)),
-            "G2P": machine.time(f"g2p_{g2p}", work.gather(g2p, points, grid)),
-        }
 
     # ------------------------------------------------------------------ errors
     def on_grid(self, split: Split) -> Split:

@@ -108,17 +108,6 @@ class Tables(NamedTuple):
 NO_TABLES = Tables()
 
 
-class Passes(NamedTuple):
-    """Values that are transformed: along all axes of boxes, along lines in x, and in planes.
-
-    Planes are padded; their complex modes count as two reals each.
-    """
-
-    boxes: float
-    lines: float
-    planes: float
-
-
 # Change of the field by fading, over the tolerance: far below the other errors.
 FADED = 0.01
 # Exponent by which it has fallen further, at the ends of its integrals, than where fading begins.
@@ -234,18 +223,21 @@ class Padding:
             for first in range(max(start, begin), min(stop, end), size)
         ]
 
-    def values(self, lengths: Tables = NO_TABLES) -> Passes:
+    def values(self, lengths: Tables = NO_TABLES) -> tuple[float, float, float]:
         """Return the real values of one component over all passes of its transforms.
 
-        A pass transforms along one axis. Values are weighted by the costs of their lengths.
+        They are of boxes along all axes, of lines along x, and of padded planes, whose complex
+        modes count as two reals each. A pass transforms along one axis. Values are weighted by the
+        costs of their lengths.
         """
         if self.whole:
             boxes = 3.0 * math.prod(self.plain) * lengths.boxes.cost(*self.plain)
-            return Passes(boxes, 0.0, 0.0)
+            return boxes, 0.0, 0.0
         # Complex modes take two passes; before them real values take one.
-        return Passes(
+        x, (_, y, z) = self.local[0], self.grid
+        return (
             0.0,
-            self.local[0] * self.grid[1] * self.grid[2] * lengths.lines.cost(self.local[0]),
+            x * y * z * lengths.lines.cost(x),
             sum(
                 4.0 * (last - first) * y * z * lengths.planes.cost(y, z)
                 for first, last, (_, (_, y, z), _) in self.spans()
