@@ -106,6 +106,63 @@ def convolve(
 
 
 @pk.workunit
+def strain(
+    i: int,
+    hat: pk.View2D[REAL],
+    multiplier: pk.View3D[REAL],
+    rise: pk.View3D[REAL],
+    shape: pk.View1D[pk.int32],
+    full: pk.View1D[pk.int32],
+    k0: pk.View1D[REAL],
+    k1: pk.View1D[REAL],
+    k2: pk.View1D[REAL],
+    times0: pk.View1D[pk.double],
+    times2: pk.View1D[pk.double],
+    sets: int,
+    sums: pk.View2D[pk.double],
+):
+    """Sum over the modes of row i along the last axis, before they are convolved as in `convolve`.
+
+    The sums are of M |q|^2, and of its change with k^2 times the products of two components of the
+    grid's k: 00, 01, 02, 11, 12, 22. ``rise`` is M differentiated by k^2, ``times0[i0] times2[i2]``
+    how many modes a mode stands for.
+    """
+    i1: int = i % shape[1]
+    i0: int = i // shape[1] // sets
+    f1: int = i1
+    if 2 * f1 > full[1]:
+        f1 = full[1] - f1
+    start: pk.int64 = i
+    start = 2 * start * shape[2]
+    total: pk.double = 0.0
+    plain: pk.double = 0.0
+    along: pk.double = 0.0
+    squared: pk.double = 0.0
+    for i2 in range(shape[2]):
+        f2: int = i2
+        if 2 * f2 > full[2]:
+            f2 = full[2] - f2
+        re: pk.double = hat[0][start + 2 * i2]
+        im: pk.double = hat[0][start + 2 * i2 + 1]
+        value: pk.double = times2[i2] * (re * re + im * im)
+        last: pk.double = k2[i2]
+        change: pk.double = rise[i0][f1][f2] * value
+        total += multiplier[i0][f1][f2] * value
+        plain += change
+        along += change * last
+        squared += change * last * last
+    first: pk.double = k0[i0]
+    second: pk.double = k1[i1]
+    sums[0][i] = times0[i0] * total
+    sums[1][i] = times0[i0] * first * first * plain
+    sums[2][i] = times0[i0] * first * second * plain
+    sums[3][i] = times0[i0] * first * along
+    sums[4][i] = times0[i0] * second * second * plain
+    sums[5][i] = times0[i0] * second * along
+    sums[6][i] = times0[i0] * squared
+
+
+@pk.workunit
 def evaluate(
     i: int,
     pieces: pk.View3D[REAL],

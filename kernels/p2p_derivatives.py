@@ -4,14 +4,14 @@ One team owns a tile of consecutive sorted targets of one column of cells, and s
 `p2p_staged` does, for long loops. On devices `p2p_tile` has derivatives. What a pair adds to the
 pressure p and the gradient, over r_c to a power, is `differentiate` in a file of ``kernels/pairs``;
 see ``p2p.py``. A tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p. With
-STRAIN a target has weights w, and in the place of the gradient is the sum of (w_i d_a u_i) r_b over
-its pairs: what the near field of w.u gains as points and box are strained together.
+STRAIN a target has weights w, and in the place of what it reads is the sum of (w_i d_a u_i) r_b
+over its pairs: what the near field of w.u gains as points and box are strained together.
 """
 
 import pykokkos as pk
 
 from kernels.blocks.radial import take_polynomials
-from kernels.blocks.slopes import add_sums, begin_strain, begin_sums, store_sums, strain
+from kernels.blocks.slopes import add_sums, begin_strain, begin_sums, end_strain, store_sums, strain
 from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.vector import take_target, take_vector
 from kernels.pairs.spheres import differentiate
@@ -91,7 +91,8 @@ def p2p_staged_derivatives(
     the factor from solver units to the user's; ``derivative_scale`` has one more power, and
     ``gentle``, which multiplies values, one less. Row 3 i + j of ``gradient`` is d_j u_i, row j for
     Laplace. Column i of ``tensors`` belongs to target i as given: rows 3 j + k are D_jk, row 9 is
-    s; ``pull`` is the gradient of the readings.
+    s; ``pull`` is the gradient of the readings. With STRAIN the columns are weights, and ``pull``
+    has nine sums in the unit of w.u.
     """
     stage: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), ROWS, CHUNK + LANES)
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), SUMS, TILE)
@@ -130,6 +131,8 @@ def p2p_staged_derivatives(
                     differentiate(stage, 3 + PERIODIC, stage, NORMAL, m)
                     if STRAIN:
                         strain()
+            if STRAIN:
+                end_strain()
             add_sums(t)
 
         pk.parallel_for(pk.TeamThreadRange(team, last - first), target)

@@ -19,7 +19,7 @@ import pykokkos as pk
 
 from kernels.blocks.labels import begin_labels, begin_lap, meet_label
 from kernels.blocks.radial import take_polynomials, take_radial
-from kernels.blocks.slopes import begin_strain, begin_sums, strain
+from kernels.blocks.slopes import begin_strain, begin_sums, end_strain, strain
 from kernels.blocks.vector import take_target, take_vector
 from kernels.pairs.spheres import differentiate, interact
 
@@ -147,6 +147,8 @@ def p2p_labels_derivatives(
                     differentiate(dens, 0, norms, 0, j)
                     if STRAIN:
                         strain()
+        if STRAIN:
+            end_strain()
         if VALUES:
             pot[0][out] += sign * gentle * u0
             if OUTPUTS > 1:
@@ -159,16 +161,16 @@ def p2p_labels_derivatives(
             pull[1][out] += sign * derivative_scale * pull1
             pull[2][out] += sign * derivative_scale * pull2
         if STRAIN:
-            gradient[0][out] += sign * scale * bend00
-            gradient[1][out] += sign * scale * bend01
-            gradient[2][out] += sign * scale * bend02
-            gradient[3][out] += sign * scale * bend10
-            gradient[4][out] += sign * scale * bend11
-            gradient[5][out] += sign * scale * bend12
-            gradient[6][out] += sign * scale * bend20
-            gradient[7][out] += sign * scale * bend21
-            gradient[8][out] += sign * scale * bend22
-        if GRADIENT and 1 - STRAIN:
+            pull[0][out] += sign * derivative_scale * bend00
+            pull[1][out] += sign * derivative_scale * bend01
+            pull[2][out] += sign * derivative_scale * bend02
+            pull[3][out] += sign * derivative_scale * bend10
+            pull[4][out] += sign * derivative_scale * bend11
+            pull[5][out] += sign * derivative_scale * bend12
+            pull[6][out] += sign * derivative_scale * bend20
+            pull[7][out] += sign * derivative_scale * bend21
+            pull[8][out] += sign * derivative_scale * bend22
+        if GRADIENT:
             gradient[0][out] += sign * scale * g00
             gradient[1][out] += sign * scale * g01
             gradient[2][out] += sign * scale * g02

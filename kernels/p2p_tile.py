@@ -20,7 +20,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.radial import take_polynomials, take_radial
-from kernels.blocks.slopes import add_sums, begin_strain, begin_sums, store_sums, strain
+from kernels.blocks.slopes import add_sums, begin_strain, begin_sums, end_strain, store_sums, strain
 from kernels.blocks.vector import take_target, take_vector
 from kernels.blocks.walk import begin_copies, bound, meet_copy
 from kernels.pairs.spheres import differentiate, interact
@@ -403,6 +403,8 @@ def p2p_tile(
                                 else:
                                     interact(dens, 0, norms, 0, m)
                             if DERIVATIVES:
+                                if STRAIN:
+                                    end_strain()
                                 add_sums(lane + v)
                             else:
                                 for d in range(MANY * OUTPUTS):

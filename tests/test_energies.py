@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import parki
+from parki.ewald.pipeline.stages import Stages
 
 SHEARED = parki.lattice(1.0, 1.2, 0.9, xy=0.3, xz=-0.2)
 BOXES = [
@@ -236,3 +237,39 @@ def test_refusals_name_what_was_given(error, words, wrong):
         parki.energy(**given)
     assert isinstance(caught.value, parki.ParkiError)
     assert not {"dens", "trg", "src"} & {*str(caught.value).split()}
+
+
+@pytest.mark.parametrize(
+    ("systems", "box"),
+    [
+        (None, {"box": SHEARED}),
+        ([0, 6, 15], {"box": SHEARED}),
+        ([0, 6, 15], {"boxes": [SHEARED, 2 * SHEARED]}),
+    ],
+    ids=["one", "several", "boxes"],
+)
+def test_one_pass_of_one_placement_has_the_virial(systems, box, monkeypatch):
+    placed, convolved = [], []
+    place, convolve = Stages.__init__, Stages.convolve
+    monkeypatch.setattr(
+        Stages, "__init__", lambda own, *a, **k: placed.append(1) or place(own, *a, **k)
+    )
+    monkeypatch.setattr(
+        Stages, "convolve", lambda own, *a, **k: convolved.append(1) or convolve(own, *a, **k)
+    )
+    how = {"periodicity": 3, "tolerance": 1e-9, "systems": systems, "virial": True, **box}
+    found = parki.energy(POINTS, CHARGES, **how)
+    assert found.virial.shape == ((3, 3) if systems is None else (2, 3, 3))
+    assert (len(placed), len(convolved)) == (1, 1)
+
+
+def test_virial_of_dipoles_in_boxes_of_their_own():
+    points, charges = cloud()
+    dipoles = np.random.default_rng(2).standard_normal(points.shape)
+    boxes, how = [SHEARED, 2 * SHEARED], {"periodicity": 3, "tolerance": 1e-9, "virial": True}
+    found = parki.energy(points, charges, dipoles=dipoles, systems=[0, 6, 15], boxes=boxes, **how)
+    for system, (a, b) in enumerate([(0, 6), (6, 15)]):
+        own = points[a:b], charges[a:b]
+        alone = parki.energy(*own, dipoles=dipoles[a:b], box=boxes[system], **how)
+        np.testing.assert_allclose(found.virial[system], alone.virial, atol=1e-5)
+        np.testing.assert_allclose(found.fields[a:b], alone.fields, atol=1e-5)

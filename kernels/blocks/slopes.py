@@ -24,10 +24,30 @@ def begin_sums():
 
 @block(
     reads="tensors",
-    writes="bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22 weigh0 weigh1 weigh2",
+    writes=(
+        "bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22 head slope00 slope01 "
+        "slope02 slope10 slope11 slope12 slope20 slope21 slope22 value0 value1 value2 weigh0 "
+        "weigh1 weigh2"
+    ),
 )
 def begin_strain(at):
-    """Begin the sums bend00, bend01 and so on of a target with weights, which `strain` adds to."""
+    """Begin the sums bend00, bend01 and so on of a target with weights, which `strain` adds to.
+
+    The target's other sums are value0, head, slope00 and so on, as u0, p, g00 are a pair's.
+    """
+    value0: REAL = 0.0
+    value1: REAL = 0.0
+    value2: REAL = 0.0
+    head: REAL = 0.0
+    slope00: REAL = 0.0
+    slope01: REAL = 0.0
+    slope02: REAL = 0.0
+    slope10: REAL = 0.0
+    slope11: REAL = 0.0
+    slope12: REAL = 0.0
+    slope20: REAL = 0.0
+    slope21: REAL = 0.0
+    slope22: REAL = 0.0
     weigh0: REAL = tensors[0][at]
     weigh1: REAL = 0.0
     weigh2: REAL = 0.0
@@ -46,27 +66,97 @@ def begin_strain(at):
 
 
 @block(
-    reads="g00 g01 g02 g10 g11 g12 g20 g21 g22 r0 r1 r2 weigh0 weigh1 weigh2",
-    writes="bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22",
+    reads=("g00 g01 g02 g10 g11 g12 g20 g21 g22 p r0 r1 r2 u0 u1 u2 weigh0 weigh1 weigh2"),
+    writes=(
+        "bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22 head slope00 slope01 "
+        "slope02 slope10 slope11 slope12 slope20 slope21 slope22 value0 value1 value2"
+    ),
 )
 def strain():
-    """Add a pair's distance times the gradient of what the target weighs, in g00 and so on."""
-    bend0: REAL = weigh0 * g00
-    bend1: REAL = weigh0 * g01
-    bend2: REAL = weigh0 * g02
+    """Add a pair's distance times the gradient of what the target weighs, in g00 and so on.
+
+    Add what else the pair makes to the sums of the target.
+    """
+    if VALUES:
+        value0 += u0
+        if OUTPUTS > 1:
+            value1 += u1
+            value2 += u2
+    if PRESSURE:
+        head += p
+    if GRADIENT:
+        slope00 += g00
+        slope01 += g01
+        slope02 += g02
+        if OUTPUTS > 1:
+            slope10 += g10
+            slope11 += g11
+            slope12 += g12
+            slope20 += g20
+            slope21 += g21
+            slope22 += g22
+    bend0: REAL = g00
+    bend1: REAL = g01
+    bend2: REAL = g02
     if OUTPUTS > 1:
-        bend0 = bend0 + weigh1 * g10 + weigh2 * g20
-        bend1 = bend1 + weigh1 * g11 + weigh2 * g21
-        bend2 = bend2 + weigh1 * g12 + weigh2 * g22
+        bend0 = weigh0 * g00 + weigh1 * g10 + weigh2 * g20
+        bend1 = weigh0 * g01 + weigh1 * g11 + weigh2 * g21
+        bend2 = weigh0 * g02 + weigh1 * g12 + weigh2 * g22
     bend00 += bend0 * r0
     bend01 += bend0 * r1
     bend02 += bend0 * r2
-    bend10 += bend1 * r0
     bend11 += bend1 * r1
     bend12 += bend1 * r2
-    bend20 += bend2 * r0
-    bend21 += bend2 * r1
     bend22 += bend2 * r2
+    if CHARGES + OUTPUTS > 2:
+        bend10 += bend1 * r0
+        bend20 += bend2 * r0
+        bend21 += bend2 * r1
+
+
+@block(
+    reads=(
+        "bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22 head slope00 slope01 "
+        "slope02 slope10 slope11 slope12 slope20 slope21 slope22 value0 value1 value2 weigh0"
+    ),
+    writes=(
+        "bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22 g00 g01 g02 g10 g11 g12 "
+        "g20 g21 g22 p u0 u1 u2"
+    ),
+)
+def end_strain():
+    """Take the sums of a target with weights as u0, p, g00 and so on.
+
+    Charges pull along their distances, so that their strains are symmetric.
+    """
+    if CHARGES + OUTPUTS == 2:
+        bend10 = bend01
+        bend20 = bend02
+        bend21 = bend12
+    if OUTPUTS == 1:
+        bend00 = weigh0 * bend00
+        bend01 = weigh0 * bend01
+        bend02 = weigh0 * bend02
+        bend10 = weigh0 * bend10
+        bend11 = weigh0 * bend11
+        bend12 = weigh0 * bend12
+        bend20 = weigh0 * bend20
+        bend21 = weigh0 * bend21
+        bend22 = weigh0 * bend22
+    begin_sums()
+    u0 = value0
+    u1 = value1
+    u2 = value2
+    p = head
+    g00 = slope00
+    g01 = slope01
+    g02 = slope02
+    g10 = slope10
+    g11 = slope11
+    g12 = slope12
+    g20 = slope20
+    g21 = slope21
+    g22 = slope22
 
 
 @block(reads="p0 r0 r1 r2 rr singular smooth y", writes="core e0 e1 e2 r root s within y yy")
@@ -179,7 +269,7 @@ def add_sums(at):
         total[BEND + 6][at] += bend20
         total[BEND + 7][at] += bend21
         total[BEND + 8][at] += bend22
-    if GRADIENT and 1 - STRAIN:
+    if GRADIENT:
         total[SLOPES][at] += g00
         total[SLOPES + 1][at] += g01
         total[SLOPES + 2][at] += g02
@@ -206,8 +296,8 @@ def store_sums(at):
         pressure[0][out] = total[LEVEL][at] * scale
     if STRAIN:
         for row in range(9):
-            gradient[row][out] = total[BEND + row][at] * scale
-    if GRADIENT and 1 - STRAIN:
+            pull[row][out] = total[BEND + row][at] * derivative_scale
+    if GRADIENT:
         for row in range(3 * OUTPUTS):
             gradient[row][out] = total[SLOPES + row][at] * scale
     if TENSORS:

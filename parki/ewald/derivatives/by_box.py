@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.far.strain import SYMBOLS, FarStrain, parts_of
-from parki.ewald.geometry.systems import Labels, Systems
+from parki.ewald.geometry.systems import Labels, LabelsLike, Systems
 from parki.ewald.lattice import rows_of, whole_of
-from parki.ewald.near.strain import near_strain
+from parki.ewald.near.p2p import P2P
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.ewald_sum import EwaldSum, sum_once
 from parki.ewald.pipeline.one_device import SERIAL, OneDevice
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
-from parki.ewald.points import take_cloud
+from parki.ewald.points import result_rows, take_cloud
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity
@@ -131,7 +131,9 @@ def by_lattice(
         for name, weights in values.items():
             if name == "u" and systems is None and _strains(kernel):
                 derivative += sum(
-                    _strain(kernel, trg, src, dens, norms, options, values=weights, labels=labels)
+                    strains_of(
+                        kernel, trg, src, dens, norms, options, values=weights, labels=labels
+                    )
                 )
                 if options.dl_mean == "flux" and SUMS[kernel].normals:
                     change = _flux(trg, src, dens, norms, values=weights)
@@ -139,7 +141,7 @@ def by_lattice(
             elif systems is None and (back := _transposed_kernel(kernel, name)):
                 swapped = labels and labels.swapped(None)
                 derivative += sum(
-                    _strain(back, src, trg, weights, None, options, values=dens, labels=swapped)
+                    strains_of(back, src, trg, weights, None, options, values=dens, labels=swapped)
                 )
             else:
                 left[name] = weights
@@ -225,7 +227,7 @@ def _flux(
 ) -> Array:
     """Return the change of the mean without flux by a strain of the points alone, as given.
 
-    That is times the volume, which `_strain` strains, too.
+    That is times the volume, which `strains_of` strains, too.
     """
     trg, src, norms = (np.asarray(to_host(array), dtype=np.float64) for array in (trg, src, norms))
     change = np.zeros((3, 3))
@@ -244,7 +246,7 @@ def vectors_of(options: EwaldOptions) -> Array:
     return whole_of(rows)
 
 
-def _strain(
+def strains_of(
     kernel: str,
     trg: AnyArray,
     src: AnyArray,
@@ -253,16 +255,22 @@ def _strain(
     options: EwaldOptions,
     *,
     values: AnyArray,
-    labels: Labels | None,
+    labels: LabelsLike,
+    want: str | tuple[str, ...] = "grad_u",
 ) -> list[Array]:
-    """Return the derivatives by strains of points and box for each density."""
+    """Return the derivatives by strains of points and box for each density.
+
+    ``want`` are results of a sum that was placed at these points before, with "grad_u".
+    """
     # By the pipeline that the derivative by targets leaves, whose sum is this one.
     density = dens[0].reshape(SUMS[kernel].density_shape(dens.shape[-1]))
     cloud = take_cloud(kernel, trg, src, norms, options, exclude=labels)
-    placed = EwaldSum(OneDevice(), kernel, cloud, "grad_u")
+    placed = EwaldSum(OneDevice(), kernel, cloud, want)
     placed.density(density)  # which refuses impossible ones
     with placed.access():
         placed.place(one_shot=True)
+        if placed.pipeline.setup is None:
+            return [np.zeros((3, 3)) for _ in dens]
         task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
         pairs = zip(placed.solvers(dens), order.rows(values), strict=True)
@@ -306,11 +314,21 @@ class _Fields(NamedTuple):
             setup.task.dtype,
             stages.faxen.faxen_factors,
         )
-        near = near_strain(stages.p2p, task, setup.pair, setup.solver_box.unit, dens, weights)
-        parts = parts_of(task.sum, dens.astype(real, copy=False), self.norms, of_sources)
+        rows, values = (task.xp.ascontiguousarray(each, dtype=real) for each in (dens, weights))
+        near = self._near(stages.p2p, rows, values)
+        parts = parts_of(task.sum, rows, self.norms, of_sources)
         of_u = of_targets and of_targets["u"]
-        far = self.far(self.trg, weights.astype(real, copy=False), self.src, parts, of_u)
+        far = self.far(self.trg, values, self.src, parts, of_u)
         constant = {"u": np.zeros_like(weights)}
         stages.gauge.add(dens, constant)
         total = float((weights * constant["u"]).sum(dtype=np.float64))
         return np.asarray(near + far - total * np.eye(3))
+
+    def _near(self, p2p: P2P, dens: AnyArray, weights: AnyArray) -> Array:
+        """Return the near field's part."""
+        task, count = p2p.task, weights.shape[1]
+        rows = {name: result_rows(task.kernel, name) for name in task.want} | {"strain": 9}
+        results = {n: np.empty_like(weights, shape=(1, each, count)) for n, each in rows.items()}
+        p2p.apply(dens[None], p2p.buffer(p2p.rows), results, weights=weights[None])
+        sums = to_host(results["strain"][0].sum(axis=1, dtype=np.float64))
+        return np.asarray(sums.reshape(3, 3))

@@ -7,16 +7,15 @@ of charges and dipoles at charges, minus one along each axis at dipoles, which h
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError, by_words
-from parki.ewald.derivatives.by_box import by_lattice, vectors_of
-from parki.ewald.derivatives.vjp import pulled
+from parki.ewald.derivatives.by_box import strains_of
+from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.geometry.systems import (
     LabelsLike,
     Systems,
@@ -29,14 +28,17 @@ from parki.ewald.geometry.systems import (
 )
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import sum_once
-from parki.ewald.points import check_density, check_dtypes, check_options, take_options
+from parki.ewald.points import check_density, check_dtypes, take_options
+from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS, kernel
 from parki.interchange import as_array, as_given, flag, to_host
 from parki.memory import telling
 from parki.runtime import get_execution_space
-from parki.typing import AnyArray, Array, Boxes, DerivedBy, OfPoints, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, Unpack
 
 MULTIPOLES = "multipoles(order=2)"
+# The power of an inverse length in what points have.
+POWERS = {"each": 1, "forces": 2, "potentials": 1, "field": 2}
 # What sums call them.
 WORDS = {"dens": "charges", "trg": "points", "src": "points"}
 WORDS |= {f"of {each}": "of points" for each in ("targets", "sources")}
@@ -107,8 +109,8 @@ def energy(
     kappa : float, optional
         Inverse of the screening length, in the unit of the box; of charges alone.
     virial : bool, optional
-        Whether the virial is wanted, which several systems take one after the other. Default: of
-        one system without dipoles, with which it takes several times the time of the rest.
+        Whether the virial is wanted, which takes little time, but several times that of the rest
+        with dipoles. Default: of one system without dipoles.
     exclude, systems, boxes
         As for `laplace`, of points that are targets and sources.
     **keywords
@@ -149,28 +151,14 @@ def energy(
     default = systems is None and d is None
     strained = default if virial is None else flag("virial", virial)
     charged = _Charges(x, q, d, kappa)
-    total: float | NDArray[np.float64]
     with by_words(WORDS), np.errstate(over="ignore", invalid="ignore"):  # refused below
-        if systems is None:
-            energies = _of_one(
-                charged,
-                options,
-                strained=strained,
-                exclude=exclude,
-                systems=systems,
-                boxes=boxes,
-            )
-            total = float(energies.each.sum())
-        else:
-            energies = _of_several(
-                charged,
-                options,
-                strained=strained,
-                exclude=exclude,
-                systems=systems,
-                boxes=boxes,
-            )
-            total = np.array([energies.each[a:b].sum() for a, b in pairwise(energies.ends)])
+        energies = _energies(
+            charged, options, strained=strained, exclude=exclude, systems=systems, boxes=boxes
+        )
+        each = to_host(energies.each).astype(np.float64)
+        total: float | NDArray[np.float64] = float(each.sum())
+        if systems is not None:
+            total = np.array([each[a:b].sum() for a, b in pairwise(energies.ends)])
     if not np.isfinite(total).all():
         raise ParkiValueError(
             "the energy is beyond the largest number of float64; give charges in a larger unit"
@@ -197,21 +185,15 @@ class _Charges(NamedTuple):
         """The sum of their potentials."""
         return "laplace" if self.kappa is None else kernel("yukawa", kappa=self.kappa)
 
-    def taken(self, first: int, last: int) -> _Charges:
-        """Return some of them."""
-        x, q = self.points[:, first:last].copy(), self.values[first:last].copy()
-        d = None if self.dipoles is None else self.dipoles[:, first:last].copy()
-        return self._replace(points=x, values=q, dipoles=d)
-
 
 class _Parts(NamedTuple):
     """Energies of points, and what `Energy` has, with columns."""
 
-    each: NDArray[np.float64]
+    each: AnyArray
     forces: AnyArray
-    virial: NDArray[np.float64] | None
     potentials: AnyArray
-    field: AnyArray
+    field: AnyArray = None
+    virial: NDArray[np.float64] | None = None
     ends: tuple[int, ...] = ()  # where systems begin, and the last one ends
 
 
@@ -270,109 +252,123 @@ def _check_alike(name: str, pair: OfPoints | None) -> None:
             )
 
 
+def _energies(
+    charges: _Charges,
+    options: EwaldOptions,
+    *,
+    strained: bool,
+    exclude: LabelsLike,
+    systems: SystemsLike,
+    boxes: Boxes | None,
+) -> _Parts:
+    """Return the energies of one system, or of several: at once, or by groups of boxes."""
+    space = get_execution_space(options.execution_space, charges.points)
+    arrays = {"trg": charges.points, "src": charges.points}
+    members = check_systems(systems, arrays, space, options)
+    if boxes is None:
+        found = _of_one(charges, options, strained=strained, exclude=exclude, systems=members)
+        return found._replace(ends=() if members is None else tuple(members.targets.tolist()))
+    checked = InBoxes.checked(
+        SumRequest.of(charges.kernel, "u", options),
+        charges.points,
+        charges.points,
+        None,
+        options,
+        boxes=rows_of_boxes(boxes),
+        systems=members,
+        exclude=exclude,
+    )
+    count, whole = charges.points.shape[1], dict[str, Any]()
+    for group, part in zip(checked.groups, checked.parts(charges.values), strict=True):
+        columns, own = part.columns, charges._replace(points=part.trg, values=part.dens)
+        if charges.dipoles is not None:
+            moments = columns.scaled("norms", columns.take("norms", charges.dipoles))
+            own = own._replace(dipoles=moments)
+        found = _of_one(
+            own, part.options, strained=strained, exclude=part.labels, systems=part.systems
+        )
+        for name, power in POWERS.items():
+            if (values := getattr(found, name)) is not None:
+                rows = columns.results(values, power)
+                shape = (*rows.shape[:-1], count)
+                whole.setdefault(name, np.empty_like(rows, shape=shape))
+                whole[name][..., columns.place("u")] = rows
+        if found.virial is not None:
+            virial = whole.setdefault("virial", np.empty((len(checked.systems.targets) - 1, 3, 3)))
+            virial[group.numbers] = found.virial / np.reshape(group.sizes, (-1, 1, 1))
+    return _Parts(**whole, ends=tuple(checked.systems.targets.tolist()))
+
+
 def _of_one(
     charges: _Charges,
     options: EwaldOptions,
     *,
     strained: bool,
     exclude: LabelsLike,
-    systems: SystemsLike,
-    boxes: Boxes | None,
+    systems: Systems | None,
 ) -> _Parts:
-    """Return the energies of one system, or of several that are summed at once."""
+    """Return the energies of one system, or of several in one box, by one sum for charges alone.
+
+    The derivatives by the points as targets and as sources are equal, and half of each is the
+    energy's. So is that by strains.
+    """
     x, q, d, _ = charges
-    by_box = strained and any(options.periodic)
-    # With charges as weights, the derivative by the density is the potential. The derivatives by
-    # the points as targets and as sources are equal, and half of each is the energy's.
-    wrt: list[DerivedBy] = ["dens"]
-    if d is None or by_box:
-        wrt.append("src")
-    if by_box:
-        wrt.append("lattice")
-    derivatives = pulled(
+    by_box, field, strains = strained and any(options.periodic), None, np.zeros((1, 3, 3))
+    want: tuple[str, ...] = ("u", "grad_u") if d is None or by_box else ("u",)
+    options = options.of_derivatives()
+    found = sum_once(
         charges.kernel,
         x,
         x,
         q,
         None,
-        check_options(options),
-        values=q,
-        wrt=tuple(wrt),
-        exclude=exclude,
+        options,
+        want=want,
         systems=systems,
-        boxes=boxes,
+        exclude=exclude,
+        strained=by_box,
     )
-    potentials, virial, field = derivatives["dens"], None, None
-    forces = -derivatives["src"] if "src" in wrt else None
-    lattice = to_host(derivatives["lattice"]) if by_box else np.zeros((3, 3))
+    (potentials, *slopes), strain = found if by_box else (found, None)
+    forces = -q * slopes[0] if slopes else None
+    if strain is not None:
+        strains = to_host(strain)[0].T.reshape(-1, 3, 3)
     each = q * potentials
     if d is not None:
         of_dipoles = _multipoles(x, q, d, options, systems=systems, exclude=exclude)
         if by_box:
-            apart = of_dipoles.forces - forces
-            lattice = lattice + _multipoles_by_lattice(x, q, d, options, apart, exclude=exclude)
+            strains = strains + _strains_of_dipoles(
+                x, q, d, options, systems=systems, exclude=exclude
+            )
         potentials, field = potentials + of_dipoles.potentials, of_dipoles.field
         forces = of_dipoles.forces
         each = q * potentials - (d * field).sum(axis=0)
-    if strained:
-        virial = to_host(forces @ x.T) - 0.5 * lattice.T @ vectors_of(options)
     return _Parts(
-        each=0.5 * to_host(each).astype(np.float64),
+        each=0.5 * each,
         forces=forces,
-        virial=virial,
+        virial=_virial(forces, x, strains, options, systems) if strained else None,
         potentials=potentials,
         field=field,
     )
 
 
-def _of_several(
-    charges: _Charges,
+def _virial(
+    forces: AnyArray,
+    x: AnyArray,
+    strains: NDArray[np.float64],
     options: EwaldOptions,
-    *,
-    strained: bool,
-    exclude: LabelsLike,
-    systems: SystemsLike,
-    boxes: Boxes | None,
-) -> _Parts:
-    """Return the energies of several systems: at once, or one after the other where it must be."""
-    space = get_execution_space(options.execution_space, charges.points)
-    arrays = {"trg": charges.points, "src": charges.points}
-    members = cast(Systems, check_systems(systems, arrays, space, options))
-    ends, cells = tuple(members.targets.tolist()), [options.box] * members.count
-    if boxes is not None:
-        cells = [*rows_of_boxes(boxes)]
-        check_systems_of_boxes(members.count, len(cells))
-    if not strained and (charges.dipoles is None or boxes is None):
-        together = _of_one(
-            charges, options, strained=False, exclude=exclude, systems=systems, boxes=boxes
-        )
-        return together._replace(ends=ends)
-    # Each system is checked below in its own box, whose images are those that count.
-    unwarned = replace(options, exclude_image=options.exclude_image or "nearest")
-    parts, labels = [], check_labels(exclude, "laplace", True, arrays, unwarned)
-    for (first, last), box in zip(pairwise(ends), cells, strict=True):
-        one = _of_one(
-            charges.taken(first, last),
-            replace(options, box=box),
-            strained=strained,
-            exclude=labels and labels.targets[first:last],
-            systems=None,
-            boxes=None,
-        )
-        parts.append(one)
-    forces, potentials, field = (
-        None if arrays[0] is None else space.array_module.concatenate(arrays, axis=-1)
-        for arrays in zip(*((p.forces, p.potentials, p.field) for p in parts), strict=True)
-    )
-    virials = [part.virial for part in parts if part.virial is not None]
-    return _Parts(
-        each=np.concatenate([part.each for part in parts]),
-        forces=forces,
-        virial=np.stack(virials) if strained else None,
-        potentials=potentials,
-        field=field,
-        ends=ends,
-    )
+    systems: Systems | None,
+) -> NDArray[np.float64]:
+    """Return minus the derivatives by strains of each system, of which twice the energy has some.
+
+    Free axes have no images, so that forces on the points are all.
+    """
+    periodic = np.outer(options.periodic, options.periodic)
+    virial = -0.5 * strains
+    if not periodic.all():
+        moments = (forces[:, None] * x.astype(np.float64)).reshape(9, -1)
+        sums = systems.sums(moments) if systems else moments.sum(axis=1, keepdims=True)
+        virial = np.where(periodic, virial, to_host(sums).T.reshape(-1, 3, 3))
+    return virial if systems is not None else virial[0]
 
 
 class _OfDipoles(NamedTuple):
@@ -407,30 +403,38 @@ def _multipoles(
     return _OfDipoles(u[0], u[1:], q * u[1:] + (d * slopes[1:]).sum(axis=1))
 
 
-def _multipoles_by_lattice(
+def _strains_of_dipoles(
     x: AnyArray,
     q: AnyArray,
     d: AnyArray,
     options: EwaldOptions,
-    forces: AnyArray,
     *,
+    systems: Systems | None,
     exclude: LabelsLike,
 ) -> NDArray[np.float64]:
-    """Return the derivative of twice the energy by lattice vectors, for forces of dipoles alone."""
-    options = options.of_derivatives()
-    labels = check_labels(exclude, MULTIPOLES, True, {"trg": x, "src": x}, options)
-    weights = np.concatenate([q[None], -d])[:, None]
-    return by_lattice(
-        MULTIPOLES,
-        x,
-        x,
-        _moving(q, d),
-        None,
-        options,
-        values={"u": weights},
-        moves=[(x, -2 * forces)],
-        labels=labels,
-    )
+    """Return the derivatives (S, 3, 3) of twice the energy of dipoles by strains."""
+    labels = check_labels(exclude, MULTIPOLES, True, {"trg": x, "src": x}, options, systems)
+    ends, strains = [0, x.shape[1]] if systems is None else systems.targets.tolist(), []
+    for first, last in pairwise(ends):
+        own = slice(first, last)
+        points = x if systems is None else x[:, own].copy()
+        weights = np.concatenate([q[None, own], -d[:, own]])[:, None]
+        of_system: LabelsLike = labels
+        if systems is not None and labels is not None:
+            of_system = labels.targets[own]
+        found = strains_of(
+            MULTIPOLES,
+            points,
+            points,
+            _moving(q[own], d[:, own]),
+            None,
+            options,
+            values=weights,
+            labels=of_system,
+            want=("u", "grad_u"),
+        )
+        strains.append(sum(found))
+    return np.array(strains)
 
 
 def _moving(q: AnyArray, d: AnyArray) -> AnyArray:

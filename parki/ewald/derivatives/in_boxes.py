@@ -12,7 +12,6 @@ from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, grouped
 from parki.ewald.geometry.systems import (
     Labels,
     LabelsLike,
-    Offsets,
     Systems,
     SystemsLike,
     check_systems,
@@ -34,7 +33,7 @@ def power_of(kernel: str, name: str) -> int:
     return (1 if kind.normals else kind.pair.power) + (name != "u")
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """What a group has of all points."""
 
     columns: Columns
@@ -43,7 +42,7 @@ class _Part(NamedTuple):
     norms: AnyArray
     dens: AnyArray | None
     options: EwaldOptions
-    systems: tuple[Offsets, Offsets]
+    systems: Systems
     labels: Labels | None
 
 
@@ -128,7 +127,7 @@ class InBoxes(NamedTuple):
         )
         dens, derivatives = self._density(dens), Arrays()
         moves = self._moves("moves", moves)
-        for part in self._parts(dens):
+        for part in self.parts(dens):
             columns, weights = part.columns, []
             for n, rows in v.items():
                 own = columns.results(columns.take(n, rows), self._power(n))
@@ -164,7 +163,7 @@ class InBoxes(NamedTuple):
         names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
         inner, moves = self._moves("tangents", tangents), self._moves("moves", moves)
         changes, one = Arrays(), isinstance(self.request.want, str)
-        for part in self._parts(self._density(dens)):
+        for part in self.parts(self._density(dens)):
             columns = part.columns
             change = jvp(
                 self.request.kernel,
@@ -185,20 +184,20 @@ class InBoxes(NamedTuple):
         results = tuple(as_given(change, like) for change in changes.values())
         return results[0] if one else results
 
-    def _parts(self, dens: AnyArray | None) -> Iterator[_Part]:
+    def parts(self, dens: AnyArray | None) -> Iterator[Part]:
         """Yield the points and the density of each group."""
         for group in self.groups:
             columns = self.columns(group)
             trg, src, norms = columns.points(self.cloud.trg, self.cloud.src, self.cloud.norms)
             systems, labels = group.marked(columns, self.systems, self.cloud.labels)
-            yield _Part(
+            yield Part(
                 columns=columns,
                 trg=trg,
                 src=src,
                 norms=norms,
                 dens=None if dens is None else columns.take("dens", dens),
                 options=group.options,
-                systems=(systems.targets, systems.sources),
+                systems=systems,
                 labels=labels,
             )
 

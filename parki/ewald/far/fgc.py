@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from parki.ewald.split.hasimoto import Split
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
-from parki.runtime.forks import cuts, run_in_threads
+from parki.runtime.forks import cached_property, cuts, run_in_threads
 from parki.settings import MOST_THREADS
 from parki.typing import AnyArray
 
@@ -42,8 +42,8 @@ from parki.typing import AnyArray
 class Block:
     """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again.
 
-    By the transforms ``given`` of kernels that end, unless there are none. ``change`` is how it
-    changes with the logarithm of the periodic edges, at equal volume, once a `FarStrain` was made.
+    By the transforms ``given`` of kernels that end, unless there are none. ``strain`` has arguments
+    of the kernel of that name, once a `FarStrain` was made, and is ``stale`` in another box.
     """
 
     first: int
@@ -53,7 +53,9 @@ class Block:
     fill: Callable[[], None]
     arguments: dict[str, Any]
     given: Any = None
-    change: Any = None
+    strain: dict[str, Any] | None = None
+    stale: bool = False
+    whole: Block | None = None  # of which this is a part
 
     @property
     def modes(self) -> int:
@@ -123,6 +125,12 @@ class Convolution:
         if task.sum.symbol.friction and task.periodicity == 2:
             constants["PLANE"] = True
         return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
+
+    @cached_property
+    def of_strain(self) -> Kernel:
+        """The kernel of sums over modes, of densities of one component: see `FarStrain`."""
+        real, task = real_name(self.mesh.task.dtype), self.mesh.task
+        return load("fgc", "strain", task.space, executor=task.executor, REAL=real)
 
     # ------------------------------------------------------------------ set-up
     def _common(self, split: Split) -> list[Block]:
@@ -245,19 +253,26 @@ class Convolution:
             arguments["shape"] = np.array(modes, dtype=np.int32)
             first, last = block.first + part.start, block.first + part.stop
             own = block.multiplier[part]
-            blocks.append(Block(first, last, block.lengths, own, block.fill, arguments))
+            part_of = Block(first, last, block.lengths, own, block.fill, arguments, whole=block)
+            blocks.append(part_of)
         return blocks
 
     # ------------------------------------------------------------------ apply
-    def multiply(self, block: Block, hat: AnyArray, alone: bool = False) -> None:
+    def multiply(
+        self, block: Block, hat: AnyArray, alone: bool = False, sums: dict[int, Any] | None = None
+    ) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
 
-        If ``alone``, in this thread; else in all threads of the CPU.
+        If ``alone``, in this thread; else in all threads of the CPU. ``sums`` takes what the block
+        has of `FarStrain.of_modes`, by its first mode.
         """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
+        threads = 1 if alone or real.size < FFT_LEAST else MOST_THREADS
+        if sums is not None:
+            sums[block.first] = self._summed(block, real, threads)
         self.convolve(
             real.shape[1] // 2 // self.together,
-            1 if alone or real.size < FFT_LEAST else MOST_THREADS,
+            threads,
             hat=real,
             multiplier=block.multiplier,
             inverse_unit=self.factor,
@@ -265,16 +280,32 @@ class Convolution:
             **block.arguments,
         )
 
-    def planes(self, hat: AnyArray, plane: AnyArray) -> None:
+    def _summed(self, block: Block, real: AnyArray, threads: int) -> Any:
+        """Return the sums of the kernel ``strain`` over a block of modes, shape (7, sets)."""
+        whole, count = block.whole or block, block.last - block.first
+        tables, part = dict(cast(dict[str, Any], whole.strain)), block.first - whole.first
+        for name in ("rise", "times0"):
+            tables[name] = tables[name][part : part + count]
+        tables |= {name: block.arguments[name] for name in ("shape", "full", "k0", "k1", "k2")}
+        y = block.arguments["k1"].size
+        sums = self.xp.empty((7, count * self.sets * y))
+        given = {"hat": real, "multiplier": block.multiplier, "sets": self.sets, "sums": sums}
+        self.of_strain(sums.shape[1], threads, **given, **tables)
+        return sums.reshape(7, count, self.sets, y).sum(axis=(1, 3))
+
+    def planes(self, hat: AnyArray, plane: AnyArray, sums: dict[int, Any] | None = None) -> None:
         """Convolve modes (components, part, sets y, z) of the first axis in place.
 
-        They are padded, transformed along y and z, and back. ``plane`` is as for `FGC.apply`.
+        They are padded, transformed along y and z, and back. ``plane`` is as for `FGC.apply`, and
+        ``sums`` as for `multiply`.
         """
         _, y, z = self.mesh.padding.grid
         hat = hat.reshape((*hat.shape[:2], self.sets, y, z))
-        run_in_threads(partial(self._planes, hat, plane), self.blocks, self.threads)
+        run_in_threads(partial(self._planes, hat, plane, sums), self.blocks, self.threads)
 
-    def _planes(self, modes: AnyArray, plane: AnyArray, block: Block) -> None:
+    def _planes(
+        self, modes: AnyArray, plane: AnyArray, sums: dict[int, Any] | None, block: Block
+    ) -> None:
         """Convolve a block of the modes, of which the first ones are the first block's."""
         _, y, z = self.mesh.padding.grid
         begin, count, sets = self.blocks[0].first, block.last - block.first, self.sets
@@ -292,7 +323,7 @@ class Convolution:
             if plane is not None and block.first == 0:
                 spread[: len(plane), 0, :, 0, 1 : plane.shape[2] + 1] = plane
                 spread[: len(plane), 0, :, 0, -plane.shape[2] :] = plane[..., ::-1].conj()
-            self.multiply(block, padded, alone=self.threads > 1)
+            self.multiply(block, padded, self.threads > 1, sums)
             self.transforms.planes_inverse(planes[: self.rows])
             hat[: self.rows] = padded[: self.rows, ..., :y, :z]
         finally:
@@ -349,18 +380,21 @@ class FGC(Convolution):
         before = 0 if mesh.space.on_device else int(declared["modes"].shape[0])
         return before, int(math.prod(declared["grid"].shape))
 
-    def apply(self, grid: AnyArray, plane: AnyArray = None) -> Any:
+    def apply(
+        self, grid: AnyArray, plane: AnyArray = None, sums: dict[int, Any] | None = None
+    ) -> Any:
         """Return the far field on the grids for spread densities (components, x, sets y, z).
 
         ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `PlaneModes`.
         Its shape is (2, sets, modes), for components 0 and 1, or (1, sets, modes).
+        ``sums`` are as for `multiply`.
         """
         for c in self.forward:
             self.transforms.real(grid[c], self.hat[c])
         if self.mesh.periodicity == 3:
-            self.multiply(self.blocks[0], self.hat)
+            self.multiply(self.blocks[0], self.hat, sums=sums)
         else:
-            self.planes(self.hat, plane)
+            self.planes(self.hat, plane, sums)
         for c in reversed(self.back):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:
@@ -402,7 +436,7 @@ class FGC(Convolution):
             if block.given is not None:
                 block.given[...] = given[done : done + len(block.given)]
                 done += len(block.given)
-            block.change = None
+            block.stale = True
             block.fill()
         if self._root is not None:
             self._root[...] = self._of_root(self.whole[0])

@@ -12,8 +12,10 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any, NamedTuple
+from functools import reduce
+from itertools import combinations_with_replacement, pairwise
+from operator import add
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -67,9 +69,72 @@ class FarStrain:
         self.mesh = copy(fgc.mesh)
         same = fgc.mesh.fields.deterministic
         self.mesh.fields = Fields(SUMS["laplace"].p2g, 1, 1, deterministic=same)  # row after row
-        if self.mesh.periodicity < 3 and any(block.change is None for block in fgc.whole):
-            for block, change in zip(fgc.whole, self._changes(), strict=True):
-                block.change = change
+
+    def prepare(self) -> None:
+        """Make the tables of all modes, or make them again for another box, in the same memory."""
+        blocks, xp = self.fgc.whole, self.fgc.xp
+        if all(block.strain is not None and not block.stale for block in blocks):
+            return
+        free = self.mesh.periodicity < 3
+        changes = self._changes() if free else [None for _ in blocks]
+        for block, change in zip(blocks, changes, strict=True):
+            places = [xp.arange(n) for n in block.multiplier.shape]
+            _, squares = self._waves(block.arguments, places)
+            if free:
+                across = sum(squares[: self.mesh.periodicity]) + 0 * squares[2]
+                none = across == 0
+                rise = xp.where(none, 0, change / xp.where(none, 1, -2 * across))
+            else:
+                square = squares[0] + squares[1] + squares[2]
+                rise = block.multiplier * self._logarithm(square)
+            if block.strain is None:
+                block.strain = {"rise": xp.empty_like(block.multiplier), **self._times(block)}
+            block.strain["rise"][...] = rise
+            block.stale = False
+
+    def _times(self, block: Block) -> dict[str, Any]:
+        """Return how many modes a mode stands for, by its places along two axes.
+
+        Transforms of real numbers leave out half of the modes, along x or along z.
+        """
+        xp, free = self.fgc.xp, self.mesh.periodicity < 3
+        x, _, z = (block.arguments[f"k{axis}"].size for axis in range(3))
+        if not free:
+            z = z // 2 + 1
+        half, axis = (xp.arange(x) + block.first, 0) if free else (xp.arange(z), 2)
+        twice = xp.where((half == 0) | (2 * half == block.lengths[axis]), 1.0, 2.0)
+        return {"times0": twice if free else xp.ones(x), "times2": xp.ones(z) if free else twice}
+
+    def of_modes(self, sums: dict[int, Any]) -> Any:
+        """Return the derivatives by strains (9, sets) for sums over the modes of all blocks.
+
+        They are of w.u where the values w are the density itself, of one component: see the kernel
+        ``strain``.
+        """
+        own = reduce(add, (sums[first] for first in sorted(sums)))
+        moments = self.fgc.xp.empty((3, 3, own.shape[1]))
+        for n, (a, b) in enumerate(combinations_with_replacement(range(3), 2), start=1):
+            moments[a, b] = moments[b, a] = own[n]
+        if self.mesh.solver_box.lattice.basis is not None:
+            basis = self.fgc.whole[0].arguments["basis"].astype(np.float64)
+            moments = (basis[:, :, None, None] * moments[:, None]).sum(axis=0)
+            moments = (moments[:, :, None] * basis[None, :, :, None]).sum(axis=1)
+        strains = (-2 * self.unit) * moments.reshape(9, -1)
+        strains[::4] -= self.unit * own[0]
+        return strains
+
+    @property
+    def unit(self) -> float:
+        """The user's unit of w.u over the solver's."""
+        return float(self.mesh.solver_box.factor ** (self.kind.pair.power - 1))
+
+    @property
+    def of_modes_alone(self) -> bool:
+        """Whether `of_modes` has the far field of w.u for values w that are the density."""
+        kind = self.kind
+        plain = not any(each.gradient or each.normal or each.curvature for each in kind.sources)
+        flat = kind.symbol.structure == "scalar" and not kind.symbol.friction
+        return plain and flat and kind.symbol.grids == 1
 
     def __call__(
         self,
@@ -85,6 +150,7 @@ class FarStrain:
         do not change. ``faxen_factor`` is for targets what it is for sources in `parts_of`. Rows
         and columns of free axes mean nothing.
         """
+        self.prepare()
         xp, many, ends = self.fgc.xp, len(weights), parts.ends
         given = (
             weights if faxen_factor is None else xp.concatenate([weights, weights * faxen_factor])
@@ -108,8 +174,7 @@ class FarStrain:
                             slope = slope + (by * moves[b]).sum(axis=0)
                     slope = 2 * k * modes.rise * value + modes.multiplier * slope.real
                     slopes[:, b] -= xp.stack([(other * slope).sum() for other in modes.k])
-        unit = self.mesh.solver_box.factor ** (self.kind.pair.power - 1)
-        return unit * to_host(slopes - total * xp.eye(3))
+        return self.unit * to_host(slopes - total * xp.eye(3))
 
     def _spread(self, points: AnyArray, rows: AnyArray) -> Any:
         """Return the transforms of rows (rows, N) at wrapped points; planes are padded later."""
@@ -139,27 +204,19 @@ class FarStrain:
 
     def _modes(self, block: Block, part: slice) -> Waves:
         """Return the modes of a part of a block."""
-        xp, given, free = self.fgc.xp, block.arguments, self.mesh.periodicity < 3
+        xp, given, tables = self.fgc.xp, block.arguments, cast(dict[str, Any], block.strain)
         shape, full = given["shape"].tolist(), given["full"].tolist()
         places = [xp.arange(n) for n in shape]
         places[0] = places[0][part]
         k, squares = self._waves(given, places)
-        # Transforms of real numbers leave out half of the modes, along x or along z.
-        half, axis = (places[0] + block.first, 0) if free else (places[2], 2)
-        one_shot = (half == 0) | (2 * half == block.lengths[axis])
-        twice = along(xp.where(one_shot, 1.0, 2.0), axis)
+        twice = along(tables["times0"][part], 0) * along(tables["times2"], 2)
         folds = [xp.minimum(at, n - at) for at, n in zip(places, full, strict=True)]
 
         def unfolded(table: AnyArray) -> Any:
             return table[part][:, folds[1]][:, :, folds[2]] * twice
 
-        values, square = unfolded(block.multiplier), squares[0] + squares[1] + squares[2]
-        if not free:
-            return Waves(k, square, values, values * self._logarithm(square))
-        across = sum(squares[: self.mesh.periodicity]) + 0 * square
-        none = across == 0
-        rise = unfolded(block.change) / xp.where(none, 1, -2 * across)
-        return Waves(k, square, values, xp.where(none, 0, rise))
+        square = squares[0] + squares[1] + squares[2]
+        return Waves(k, square, unfolded(block.multiplier), unfolded(tables["rise"]))
 
     def _waves(self, given: dict[str, Any], places: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return wave vectors and the squares of their components, which broadcast."""
@@ -190,7 +247,10 @@ class FarStrain:
         return factor.scale * (slope / value - factor.decays) - power
 
     def _changes(self) -> list[Any]:
-        """Return the `Block.change` of each block."""
+        """Return how the multipliers change with the logarithm of the periodic edges.
+
+        At equal volume.
+        """
         changes: list[Any] = [0.0 for _ in self.fgc.whole]
         for number, weight in WEIGHTS.items():
             for change in (number * STEP, -number * STEP):

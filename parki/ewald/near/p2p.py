@@ -205,6 +205,8 @@ class P2P:
             if isinstance(by.launch, PairLists) and self.lists is None:
                 self.lists = by.launch
 
+        self._of_strain: tuple[Derivatives, dict[str, Any]] | None = None
+        self.task, self.pair, self._moment = task, pair, cutoff * solver_box.unit
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.sum.pair.power - 1)
         self.rate = self.dtype.type(rate)
@@ -296,9 +298,19 @@ class P2P:
                 together=self.together,
             )
 
+    @property
+    def of_strain(self) -> tuple[Derivatives, dict[str, Any]]:
+        """What sums values and derivatives along with those by a strain, and its arguments."""
+        if self._of_strain is None:
+            by = self.derivatives(self.task, self.pair, strain=True)
+            names = self.task.sum.derivative_tables(self.task.want, "u" in self.task.want)
+            own = self.of_derivatives(by, self.pair.rows(names), None)
+            self._of_strain = by, own | {"derivative_scale": self._moment * own["scale"]}
+        return self._of_strain
+
     def derivatives(self, task: Task, pair: Pair, strain: bool = False) -> Derivatives:
         """Return the kernel of derivatives, its tiles, and its launch, by lists on a device."""
-        special = partial(slopes_kernel, task, pair, self._tile, strain=strain)
+        special = self.kernels.strain if strain else partial(slopes_kernel, task, pair, self._tile)
         kernel, tiles = special(), self.tiles
         if stages(task, pair):
             count, threads = tiles.shape[1], self.threads
@@ -346,15 +358,27 @@ class P2P:
         return with_spare(sources.xp, (rows, sources.order.size), self._spare, self.dtype)
 
     def apply(
-        self, dens: AnyArray, buffer: AnyArray, results: dict[str, AnyArray], lists: bool = True
+        self,
+        dens: AnyArray,
+        buffer: AnyArray,
+        results: dict[str, AnyArray],
+        lists: bool = True,
+        weights: AnyArray = None,
     ) -> None:
         """Overwrite ``results`` with the near field of densities (k, rows, sources).
 
         ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
         densities. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of
         "grad_u", 3 of "grad_tensor". ``lists`` says whether lists of pairs may be kept and taken.
+
+        With weights w of "u", shape (k, rows, targets), "strain" has 9 rows, of which 3 a + b is
+        what the near field of a target gains of w.u by a strain ``dx_a = x_b`` of points and box.
         """
         done, rows, xp = 0, self.rows, self.sources.xp
+        launches, own_arguments = self.launches, self.own
+        if weights is not None:
+            by, of_strain = self.of_strain
+            launches, own_arguments, lists = {"derivatives": by.launch}, {}, False
         given = rows - (self.point_radii is not None)
         while done < len(dens):
             # The sum that keeps lists takes one density.
@@ -369,12 +393,12 @@ class P2P:
                     buffer[first : first + given] *= self.unit
                 if self.point_radii is not None:
                     buffer[first + given, : self.point_radii.size] = self.point_radii
-            if "u" in self.launches:
+            if "u" in launches:
                 sums = pot = results["grad_u" if self.slopes else "u"][part]
                 if len(pot) < many or self.slopes:
                     count = pot.shape[1] * 4 // 3 if self.slopes else pot.shape[1]
                     sums = xp.empty((many, count, pot.shape[2]), dtype=pot.dtype)
-                launch = self.launches["u"]
+                launch = launches["u"]
                 if not lists and isinstance(launch, PairLists):
                     launch = launch.without
                 flat = sums.reshape(-1, sums.shape[-1])
@@ -385,34 +409,39 @@ class P2P:
                         results["u"][part] = sums[: len(pot), :1]
                 elif sums is not pot:
                     pot[...] = sums[: len(pot)]
-            if "derivatives" in self.launches:
-                launch = self.launches["derivatives"]
+            if "derivatives" in launches:
+                launch = launches["derivatives"]
                 if not lists and isinstance(launch, PairLists):
                     launch = launch.without
                 for place in range(len(dens[part])):
                     own = {name: array[done + place] for name, array in results.items()}
+                    arguments = own_arguments.get("derivatives", {})
+                    if weights is not None:
+                        arguments = of_strain | {"tensors": weights[done + place]}
                     launch(
                         1,
                         dens=buffer[place * rows : (place + 1) * rows],
                         pot=own.get("u"),
                         pressure=own.get("p"),
                         gradient=own.get("grad_u"),
-                        pull=own.get("grad_tensor"),
-                        **self.own["derivatives"],
+                        pull=own.get("strain", own.get("grad_tensor")),
+                        **arguments,
                         **self.arguments,
                     )
             done = part.stop
         if self.overlap_correction is not None:
-            self.overlap_correction.add(dens, results)
+            self.overlap_correction.add(dens, results, weights)
         if self.labelled is not None:
-            self.labelled.add(self.scaled(dens), results)
+            strain = None if weights is None else (weights, self.of_strain[1])
+            self.labelled.add(self.scaled(dens), results, strain)
 
-    def add(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
+    def add(self, dens: AnyArray, results: dict[str, AnyArray], weights: AnyArray = None) -> None:
         """Add the near field of densities to ``results``, as `apply` makes it."""
         buffer, xp = self.buffer(self.rows), self.sources.xp
         for place, each in enumerate(dens):
             more = {name: xp.empty_like(array[:1]) for name, array in results.items()}
-            self.apply(each[None], buffer, more, lists=False)
+            own = None if weights is None else weights[place : place + 1]
+            self.apply(each[None], buffer, more, lists=False, weights=own)
             for name, array in more.items():
                 results[name][place] += array[0]
 

@@ -63,14 +63,15 @@ class Kernels(NamedTuple):
     pair, tile
     usual : dict of str to Kernel
         See `near_kernels`.
-    special : callable
-        ``special(lists, many)``: those of the potential, see `near_kernel`.
+    special, strain : callable
+        ``special(lists, many)``: those of the potential, see `near_kernel`; and of a strain.
     """
 
     pair: Pair
     tile: Tile
     usual: dict[str, Kernel]
     special: Callable[..., Kernel]
+    strain: Callable[..., Kernel]
 
     @classmethod
     def of(
@@ -80,15 +81,17 @@ class Kernels(NamedTuple):
         if kept is not None and kept.pair is pair and kept.tile == tile:
             return kept
         special = cache(partial(near_kernel, task, pair, tile))
-        return cls(pair, tile, near_kernels(task, pair, tile, launch), special)
+        strain = cache(partial(slopes_kernel, task, pair, tile, strain=True))
+        return cls(pair, tile, near_kernels(task, pair, tile, launch), special, strain)
 
 
 def slopes_kernel(
     task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, _: int = 1, *, strain: bool = False
 ) -> Kernel:
-    """Return the kernel of derivatives, tile or staged; or of a ``strain``: see `near_strain`."""
-    want = ("grad_u",) if strain else task.want
-    values, names = not strain and together(task, pair), task.sum.derivative_tables(want)
+    """Return the kernel of derivatives, tile or staged; with ``strain`` of all that is wanted."""
+    want = task.want
+    values = "u" in want if strain else together(task, pair)
+    names = task.sum.derivative_tables(want)
     shape = pair.rows(task.sum.derivative_tables(want, values)).shape
     if stages(task, pair):
         file, workunit, team, vector = "p2p_derivatives", "p2p_staged_derivatives", tile.targets, 1

@@ -114,47 +114,47 @@ class LabelledPairs:
             "radial": kernel.table(radial, task.dtype),
         }
 
-    def add(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
-        """Add what pairs of densities (k, rows, sources) make to ``results``: see `P2P.apply`."""
+    def add(
+        self,
+        dens: AnyArray,
+        results: dict[str, AnyArray],
+        strain: tuple[AnyArray, dict[str, Any]] | None = None,
+    ) -> None:
+        """Add what pairs of densities (k, rows, sources) make to ``results``: see `P2P.apply`.
+
+        ``strain`` has its weights, and the arguments of its kernel.
+        """
         task, done = self.task, 0
         if not self.members.targets.size:
             return
-        derived = task.want != ("u",)
+        derived, arguments = task.want != ("u",), self.arguments
         while done < len(dens):
             many = 1 if derived else next(n for n in self.together if n <= len(dens) - done)
             part = slice(done, done + many)
             strengths = task.xp.take(dens[part], self.members.sources, axis=2)
             flat = {name: a[part].reshape(-1, a.shape[-1]) for name, a in results.items()}
-            kernel, _ = label_kernel(task, self.pair, many)
+            kernel, _ = label_kernel(task, self.pair, many, strain is not None)
+            if strain is not None:
+                weights, own_arguments = strain
+                arguments = self.arguments | own_arguments | {"tensors": weights[done]}
             kernel(
                 self.members.targets.size,
                 dens=strengths.reshape(-1, strengths.shape[-1]),
                 pot=flat.get("u"),
                 pressure=flat.get("p"),
                 gradient=flat.get("grad_u"),
-                pull=flat.get("grad_tensor"),
-                **self.arguments,
+                pull=flat.get("strain", flat.get("grad_tensor")),
+                **arguments,
             )
             done += many
-
-    def strained(self, dens: AnyArray, found: AnyArray, **own: Any) -> None:
-        """Add what pairs of a density (rows, sources) make of a strain to ``found``.
-
-        ``own`` are arguments of `near_strain`.
-        """
-        if self.members.targets.size:
-            kernel, _ = label_kernel(self.task, self.pair, strain=True)
-            dens = self.task.xp.take(dens, self.members.sources, axis=1)
-            given = self.arguments | own | {"dens": dens, "gradient": found}
-            kernel(self.members.targets.size, **given)
 
 
 def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) -> tuple[Kernel, Any]:
     """Return the kernel for ``many`` densities at a time, and its table of radial functions.
 
-    Or of a ``strain``, as `LabelledPairs.strained` takes.
+    With ``strain`` targets have weights.
     """
-    want = ("grad_u",) if strain else task.want
+    want = task.want
     derived, values = want != ("u",), "u" in want
     workunit, names = "p2p_labels", task.sum.pair.values
     constants: dict[str, Any] = {"MANY": many}

@@ -304,8 +304,12 @@ class EwaldSum:
         return cloud.checked()
 
     # ------------------------------------------------------------------ apply
-    def summed(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
-        """Return the wanted results of a density, or of several, that were checked."""
+    def summed(self, values: AnyArray, out: AnyArray, watch: Watch, strain: AnyArray = None) -> Any:
+        """Return the wanted results of a density, or of several, that were checked.
+
+        ``strain`` of shape (k, 9, systems), if it is given, takes what dens.u gains by strains of
+        points and box: see `Stages.run`.
+        """
         shapes = self.shapes(*values.shape[:-2])
         results = check_outputs(out, self.want, shapes, values, self.task.space)
         values = values if values.ndim == 3 else values[None]
@@ -313,11 +317,14 @@ class EwaldSum:
         rows = {
             n: array.reshape(many, self.sizes[n], array.shape[-1]) for n, array in results.items()
         }
-        self.overwrite(rows, values, watch)
+        self.overwrite(rows if strain is None else rows | {"strain": strain}, values, watch)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
     def overwrite(self, rows: dict[str, Any], values: AnyArray, watch: Watch) -> None:
-        """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources)."""
+        """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources).
+
+        "strain" may be among them: see `Stages.run`.
+        """
         task, pipeline, order = self.task, self.pipeline, self.order
         if task.flux and not self._flux_seen:
             self._flux_seen = look_for_flux(task, self.cloud, values, pipeline.ranks.sum)
@@ -325,12 +332,15 @@ class EwaldSum:
             for array in rows.values():
                 array.fill(0)
             return
+        strain = {name: array for name, array in rows.items() if name == "strain"}
+        rows = {name: array for name, array in rows.items() if name not in strain}
         parts = rows if task.want == (*rows,) else stress.split(rows, task.want, task.xp)
-        pipeline.apply(self.solvers(values), parts, watch)
+        pipeline.apply(self.solvers(values), {**parts, **strain}, watch)
         if parts is not rows:
             stress.combine(rows, parts)
             for name in rows.keys() - {*task.want, *stress.MADE}:
                 rows[name].fill(0)
+        rows |= strain
         if not order.is_identity:
             for array in rows.values():
                 order.back(array.copy(), array)
@@ -389,6 +399,7 @@ def place_and_sum(
     want: str | tuple[str, ...] = "u",
     *,
     tensors: AnyArray = None,
+    strained: bool = False,
 ) -> tuple[EwaldSum, Any]:
     """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
 
@@ -398,7 +409,12 @@ def place_and_sum(
     values = placed.density(dens)
     with placed.access():
         placed.place(one_shot=True)
-        return placed, as_given(placed.summed(values, None, unwatched), dens)
+        strain = None
+        if strained:
+            count = placed.systems.count if placed.systems else 1
+            strain = placed.task.xp.empty((len(values) if values.ndim > 2 else 1, 9, count))
+        results = as_given(placed.summed(values, None, unwatched, strain), dens)
+        return placed, (results, strain) if strained else results
 
 
 def sum_once(
@@ -413,11 +429,13 @@ def sum_once(
     systems: Systems | OfPoints | None = None,
     exclude: Labels | OfPoints | None = None,
     tensors: AnyArray = None,
+    strained: bool = False,
     ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next.
 
-    Takes what `parki.stokes_sl` and `EwaldSum` take.
+    Takes what `parki.stokes_sl` and `EwaldSum` take. If ``strained``, return also what dens.u gains
+    by strains of points and box, shape (k, 9, systems): see `Stages.run`.
     """
     with ranks.collective("sum"), read_once():
         cloud = take_cloud(
@@ -430,6 +448,8 @@ def sum_once(
             exclude=exclude,
             borrowed=False,  # it is summed at once
         )
-        placed, result = place_and_sum(ranks.engine(), kernel, cloud, dens, want, tensors=tensors)
+        placed, result = place_and_sum(
+            ranks.engine(), kernel, cloud, dens, want, tensors=tensors, strained=strained
+        )
     placed.cache_setup(one_shot=True)
     return result

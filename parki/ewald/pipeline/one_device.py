@@ -288,6 +288,8 @@ class OneDevice(PlacedOnDevice):
         """Run the stages, or replay them where they launch the same again and again."""
         stages, capacity = cast(Stages, self.stages), self.capacity
         space, lists = stages.setup.task.space, stages.p2p.lists
+        if "strain" in results:
+            stages.prepare_strain()
         if self.applications.problem and capacity is None and lists is None:  # as on a CPU
             stages.run(dens, results, watch)
             return
@@ -303,7 +305,8 @@ class OneDevice(PlacedOnDevice):
             self.applications.apply(space, self._run, lists, inputs, outputs, watch)
         if capacity is not None:
             for name, array in results.items():
-                array[...] = outputs[name][..., : array.shape[-1]]
+                if name != "strain":
+                    array[...] = outputs[name][..., : array.shape[-1]]
 
     def recorded(self, many: int) -> Replay | None:
         """Return the graph of an application to ``many`` densities, if there is one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Constants, PlaneModes
 from parki.ewald.far.p2g import P2G
+from parki.ewald.far.strain import FarStrain
 from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
@@ -164,6 +165,7 @@ class Stages:
             tensors = tensors.astype(task.dtype, copy=False)
         self.faxen = FaxenCorrections.of(task, solver_box, cloud.radii)
         self._recorded = task.space.adapter.records()
+        self.far_strain: FarStrain | None = None
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = {} if old is None else old._grids
         far = partial(self._place_far, cloud, on_grid, norms, tensors, exact, old)
@@ -223,8 +225,15 @@ class Stages:
             self.gauge = self.setup.gauge(cloud.trg, cloud.src, exact, systems=systems)
 
     def run(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch = unwatched) -> None:
-        """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
+        """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources).
+
+        "strain" among them, of shape (k, 9, systems), has what dens.u gains by strains
+        ``dx_a = x_b`` of points and box in row 3 a + b, once `prepare_strain` was called.
+        """
         space, xp, real = self.p2p.sources.space, self.p2p.sources.xp, self.p2p.dtype
+        strain: AnyArray = results.get("strain")
+        modes = None if strain is None else list[dict[int, Any]]()
+        results = {name: array for name, array in results.items() if name != "strain"}
         flat, exact = results, dens
         if dens.dtype != real:
             dens = dens.astype(real)
@@ -233,24 +242,49 @@ class Stages:
         apart: list[Any] = []
         if self._recorded and len(dens) == 1 and self._apart(dens.shape[-1]):
             buffer = xp.empty_like(self.sorted)  # both fields sort the density at the same time
-            to_place = partial(self._far_field, dens, watch, buffer, apart)
+            to_place = partial(self._far_field, dens, watch, buffer, apart, modes)
         beside = space.adapter.beside(to_place) if to_place else nullcontext()
         with beside, watch("P2P"):
             buffer = self._buffers[1] if len(dens) == 1 else self._buffer(len(dens))
-            self.p2p.apply(dens, buffer, flat)
+            if strain is None:
+                self.p2p.apply(dens, buffer, flat)
+            else:
+                pairs = xp.empty((len(dens), 9, self.sizes["trg"][1]), dtype=real)
+                near = flat | {"strain": pairs}
+                self.p2p.apply(dens, buffer, near, weights=dens[:, : self.setup.task.sum.results])
         done = 0
         while done < len(dens):
             many = 1 if done + 1 == len(dens) else self._together(len(dens) - done)
             part = slice(done, done + many)
-            fields = apart or [self._far_field(dens[part], watch)]
+            fields = apart or [self._far_field(dens[part], watch, modes=modes)]
             with watch("G2P"):
                 for place in range(many):
                     buffer = {n: a[done + place] for n, a in flat.items()}
                     self.gather(fields[0], exact[done + place], buffer, place)
+            if strain is not None and modes:
+                far = cast(FarStrain, self.far_strain).of_modes(modes.pop())
+                strain[part] = far.reshape(9, many, -1).swapaxes(0, 1)
             done += many
         for name, array in results.items():
             if array is not flat[name]:
                 array[...] = flat[name]
+        for place in range(0 if strain is None else len(dens)):
+            constant = {"u": xp.zeros(exact[place].shape, dtype=exact.dtype)}
+            self.gauge.add(exact[place], constant)
+            strain[place] += self._by_system(pairs[place])
+            strain[place, ::4] -= self._by_system(exact[place] * constant["u"]).sum(axis=0)
+
+    def _by_system(self, rows: AnyArray) -> Any:
+        """Return the sums of rows (rows, targets) over each system, in double precision."""
+        if self.systems is not None:
+            return self.systems.sums(rows.astype(np.float64, copy=False))
+        return rows.sum(axis=1, dtype=np.float64, keepdims=True)
+
+    def prepare_strain(self) -> None:
+        """Make the tables that strains take, or fill them for another box."""
+        if self.far_strain is None:
+            self.far_strain = FarStrain(self.fgc, self.setup.split)
+        self.far_strain.prepare()
 
     def place(self) -> None:
         """Place the far field, if it was left for the first near field."""
@@ -312,16 +346,22 @@ class Stages:
         return sources <= APART and bool(self.setup.task.space.adapter.capturing())
 
     def _far_field(
-        self, dens: AnyArray, watch: Watch, buffer: Any = None, fields: list[Any] | None = None
+        self,
+        dens: AnyArray,
+        watch: Watch,
+        buffer: Any = None,
+        fields: list[Any] | None = None,
+        modes: list[dict[int, Any]] | None = None,
     ) -> Any:
         """Return the field of densities whose grids there is memory for; add it to ``fields``.
 
         ``buffer`` has memory for the sorted density, if P2P uses the common one at the same time.
+        ``modes`` are as for `convolve`.
         """
         with watch("P2G"):
             grid, planes = self.spread(dens, buffer)
         with watch("FGC"):
-            field = self.convolve(grid, planes, len(dens))
+            field = self.convolve(grid, planes, len(dens), modes)
         if fields is not None:
             fields.append(field)
         return field
@@ -341,10 +381,23 @@ class Stages:
             planes += modes
         return grid, planes
 
-    def convolve(self, grid: AnyArray, planes: list[Any], many: int = 1) -> Any:
-        """Return the far field on the grid of as many densities, which `spread` has made."""
-        fgc = self._grids[many][1] if many > 1 else self.fgc
-        return fgc.apply(grid, self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None)
+    def convolve(
+        self,
+        grid: AnyArray,
+        planes: list[Any],
+        many: int = 1,
+        modes: list[dict[int, Any]] | None = None,
+    ) -> Any:
+        """Return the far field on the grid of as many densities, which `spread` has made.
+
+        ``modes`` takes what `FarStrain.of_modes` needs of the grid. None where nobody asks.
+        """
+        fgc, sums = self._grids[many][1] if many > 1 else self.fgc, None
+        if modes is not None:
+            sums = dict[int, Any]()
+            modes.append(sums)
+        plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
+        return fgc.apply(grid, plane, sums)
 
     def gather(
         self, field: AnyArray, exact: Any, results: dict[str, AnyArray], place: int = 0
