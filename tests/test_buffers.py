@@ -98,9 +98,9 @@ def test_points(kernel, periodicity, want, dtype, same):
     }
     least, most = p2p.tiles.shape[1], declared["tiles"].shape[1]
     assert least <= most <= least + counts[0] // 2
-    methods, how = (chosen.p2g, chosen.g2p), (setup.mesh.padding, chosen.points)
-    declared = source_buffers(task, methods[0], *how, N)
-    of_targets = target_buffers(task, methods, *how, counts[0], same, [1])
+    methods, padding, points = (chosen.p2g, chosen.g2p), setup.mesh.padding, chosen.points
+    declared = source_buffers(task, chosen.p2g, padding, points, N)
+    of_targets = target_buffers(task, methods, padding, points, counts[0], same, [1])
     declared |= {f"trg {name}": buffer for name, buffer in of_targets.items()}
     taken = {name.removeprefix("src "): a for name, a in sorted_arrays("src", p2g.sources).items()}
     taken |= {} if norms is None else {"norms": p2g.arguments["norms"]}

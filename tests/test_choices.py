@@ -8,7 +8,7 @@ import pytest
 from problems import device, problem
 
 from parki.ewald.choice import machines, parameters
-from parki.ewald.choice.grids import POINTS, Search, Windows
+from parki.ewald.choice.grids import POINTS, Search
 from parki.ewald.choice.parameters import _at_cutoff, select
 from parki.ewald.choice.problem import FAR
 from parki.ewald.choice.times import near_counts
@@ -27,10 +27,10 @@ def test_the_grid_is_among_the_cheapest_that_suffice(uniform, split, periodicity
         truncation = given.truncation(found.split, steps)
         if truncation**2 > FAR:
             continue
-        windows = Windows(given, found.split, found.cutoff, steps, POINTS[-1])
+        modes, most = search.modes(steps)
         margin = math.sqrt(FAR - truncation**2)
-        enough = (p for p in POINTS if p <= windows.most and windows(p)[0] <= margin)
-        p = next(enough, None)
+        points = (p for p in POINTS if p <= most)
+        p = next((p for p in points if search.window(modes, steps, p)[0] <= margin), None)
         if p is not None:
             best = min(best, sum(search._times(row, p).values()))
     assert found.errors["window"] ** 2 + found.errors["truncation"] ** 2 <= FAR

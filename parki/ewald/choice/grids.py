@@ -152,49 +152,6 @@ def _drops(refinements: tuple[float, ...]) -> Array:
     return np.asarray(np.array(POINTS)[:, None, None, None] * (window - image))
 
 
-class Windows:
-    """Errors of windows on one grid, by the sums over its modes."""
-
-    def __init__(
-        self, problem: Problem, split: Split, cutoff: float, steps: Array, most: int
-    ) -> None:
-        self.problem = problem
-        shape = np.rint(problem.lattice.edges / steps).astype(int)
-        periodic = np.array(problem.lattice.periodic)
-        self.most = int(shape[periodic].min(initial=most))
-        # Along free axes these are the modes of the padded box, of which points fill a part.
-        local = problem.pad(steps, most, cutoff, split).local
-        padded = np.where(periodic, shape, local)
-        lengths = padded * steps
-        self.volume = float(np.prod(lengths))
-        self.scale = 2 * float(steps.min())
-        sizes = lengths.tolist(), padded.astype(int).tolist()
-        given = problem.differentiating_terms, split, *sizes, problem.lattice.basis
-        self.modes = estimates.Modes(*given)
-        self.known: dict[int, tuple[float, float]] = {}
-
-    def __call__(self, points: int) -> tuple[float, float]:
-        """Return the least error over the tolerance with P points, and its beta."""
-        if points not in self.known:
-            problem = self.problem
-            worst = np.zeros(SHAPES.size)
-            for term in problem.differentiating_terms:
-                rms, peak = (a[0] for a in self.modes.aliasing(term, points, SHAPES))
-                rms = rms * math.sqrt(self.volume)  # the promise is for the box, of volume 1
-                square = problem.density.at(self.scale) * rms**2
-                square += problem.density.self_pairs * peak**2
-                error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned_factor
-                if term_of(term).derived:
-                    error *= CREST
-                if term_of(term).differentiates_window:
-                    error *= problem.obliqueness**2
-                worst = np.maximum(worst, problem.weight(term) * error)
-            best = int(worst.argmin())
-            error = float(worst[best]) / problem.tolerance
-            self.known[points] = error, float(SHAPES[best]) * points
-        return self.known[points]
-
-
 class Search:
     """The search for the grid of a split and cut-off, with the cheapest predicted grid first.
 
@@ -276,14 +233,21 @@ class Search:
             del self.grids[row]
             return
         margin = math.sqrt(FAR - truncation**2)
-        windows = Windows(self.problem, self.split, self.cutoff, steps, max(self.problem.windows))
-        choices = [p for p in self.problem.windows if p <= windows.most]
+        modes, most = self.modes(steps)
+        windows: dict[int, tuple[float, float]] = {}
+
+        def error(p: int) -> float:
+            if p not in windows:
+                windows[p] = self.window(modes, steps, p)
+            return windows[p][0]
+
+        choices = [p for p in self.problem.windows if p <= most]
         place = min(self.problem.windows.index(start), len(choices) - 1)
-        while 0 <= place < len(choices) and windows(choices[place])[0] > margin:
+        while 0 <= place < len(choices) and error(choices[place]) > margin:
             place += 1
-        while place > 0 and place <= len(choices) and windows(choices[place - 1])[0] <= margin:
+        while place > 0 and place <= len(choices) and error(choices[place - 1]) <= margin:
             place -= 1
-        for p, (window, _) in windows.known.items():
+        for p, (window, _) in windows.items():
             if window > 0:  # no error if the split's band holds mode 0 alone
                 column = POINTS.index(p)
                 self.constant = math.log(window) - float(self.exponents[row, column])
@@ -292,5 +256,41 @@ class Search:
             del self.grids[row]
             return
         p = choices[place]
-        window, beta = windows(p)
+        window, beta = windows[p]
         self.judged[row] = GridChoice(steps, p, beta, self._times(row, p), truncation, window)
+
+    def modes(self, steps: Array) -> tuple[estimates.Modes, int]:
+        """Return the modes of a grid, and the most points of a window there."""
+        problem, lattice = self.problem, self.problem.lattice
+        shape = np.rint(lattice.edges / steps).astype(int)
+        periodic, most = np.array(lattice.periodic), max(problem.windows)
+        # Along free axes these are the modes of the padded box, of which points fill a part.
+        local = problem.pad(steps, most, self.cutoff, self.split).local
+        padded = np.where(periodic, shape, local)
+        modes = estimates.Modes(
+            problem.differentiating_terms,
+            self.split,
+            lengths=(padded * steps).tolist(),
+            shape=padded.astype(int).tolist(),
+            basis=lattice.basis,
+        )
+        return modes, int(shape[periodic].min(initial=most))
+
+    def window(self, modes: estimates.Modes, steps: Array, points: int) -> tuple[float, float]:
+        """Return the least error over the tolerance of windows of P points, and its beta."""
+        problem, worst = self.problem, np.zeros(SHAPES.size)
+        # The promise is for the box, of volume 1.
+        volume, density = float(np.prod(modes.lengths)), problem.density
+        pairs = density.at(2 * float(steps.min()))
+        for term in problem.differentiating_terms:
+            rms, peak = (values[0] for values in modes.aliasing(term, points, SHAPES))
+            square = pairs * (rms * math.sqrt(volume)) ** 2
+            square += density.self_pairs * peak**2
+            error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned_factor
+            if term_of(term).derived:
+                error *= CREST
+            if term_of(term).differentiates_window:
+                error *= problem.obliqueness**2
+            worst = np.maximum(worst, problem.weight(term) * error)
+        best = int(worst.argmin())
+        return float(worst[best]) / problem.tolerance, float(SHAPES[best]) * points

@@ -213,10 +213,10 @@ def points_bytes(
         contact_buffers(task, tile, counts, same, sum(rows)),
         {} if use.labels is None else label_buffers(task, counts, use.labels),
     )
-    methods, how = (chosen.p2g, chosen.g2p), (padding, chosen.points)
+    methods, points = (chosen.p2g, chosen.g2p), chosen.points
     far = size_in_bytes(
-        source_buffers(task, methods[0], *how, sources, systems),
-        target_buffers(task, methods, *how, targets, same, rows, systems),
+        source_buffers(task, chosen.p2g, padding, points, sources, systems),
+        target_buffers(task, methods, padding, points, targets, same, rows, systems),
         radii_buffers(task, counts),
         flux_buffers(task, counts),
     )
@@ -252,8 +252,8 @@ def fitting(
         return proposal if predict(changed, proposal, use).peak <= free else None
 
     # Where the user asked for a cut-off, parki's own choice may be enough.
-    own = fits(problem, None)
-    cutoffs = [ratio * chosen.cutoff for ratio in LARGER] + ([own.cutoff] if own else [])
+    usual = fits(problem, None)
+    cutoffs = [ratio * chosen.cutoff for ratio in LARGER] + ([usual.cutoff] if usual else [])
     for cutoff in sorted(cutoffs):
         proposal = fits(problem, cutoff)
         if proposal is not None:
@@ -280,7 +280,7 @@ def fitting(
         else:
             least = part
     # Propose fewer than fit: points with other clustering may take a larger grid.
-    if least and own is None:
+    if least and usual is None:
         sources, targets = (_down(0.85 * least * n) for n in (problem.sources, problem.targets))
         yield f"about {sources:.2g} sources and {targets:.2g} targets"
 

@@ -235,9 +235,11 @@ def _core_radius(problem: Problem) -> float:
 
 def _on_the_grid(problem: Problem) -> Parameters | None:
     """Return the cheapest parameters by which the grid has the whole sum of blobs, if any."""
-    if not isinstance(problem.core, Core) or problem.near(*problem.core) > math.sqrt(NEAR):
+    if not isinstance(problem.core, Core):
         return None
     split, radius = problem.core
+    if problem.near(split, radius) > math.sqrt(NEAR):
+        return None
     return _best_of(Search(problem, split, radius), Core(split, math.inf))
 
 
@@ -262,16 +264,16 @@ def _at_cutoff(problem: Problem, cutoff: float) -> Parameters | None:
     return _best_of(Search(problem, _split(problem, cutoff), cutoff))
 
 
-def _nearby(search: Search, found: Parameters) -> Parameters | None:
-    """Return the best parameters at the most promising cut-offs near the one that was found."""
+def _nearby(search: Search, usual: Parameters) -> Parameters | None:
+    """Return the best parameters at the most promising cut-offs near the usual one."""
     problem, predicted = search.problem, []
     for factor in NEARBY:
-        cutoff = min(factor * found.cutoff, _largest_cutoff(problem))
+        cutoff = min(factor * usual.cutoff, _largest_cutoff(problem))
         cutoff = max(cutoff, _core_radius(problem))
         other = Search(problem, _split(problem, cutoff), cutoff, search)
-        near = near_time(problem, cutoff, found.degree)
+        near = near_time(problem, cutoff, usual.degree)
         predicted.append((near + other.least(), other))
-    promising = sorted((f for f in predicted if f[0] < found.total), key=lambda f: f[0])
+    promising = sorted((f for f in predicted if f[0] < usual.total), key=lambda f: f[0])
     looked = filter(None, (_best_of(other) for _, other in promising[:NEIGHBOURS]))
     return min(looked, key=lambda p: p.total, default=None)
 

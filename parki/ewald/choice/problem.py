@@ -114,26 +114,28 @@ class Problem:
 
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float, split: Split) -> Padding:
         """Return the sizes of a grid and its transforms."""
-        window = (points, cutoff, split.band, self.tolerance, self.machine.lengths)
-        return pad(self.lattice.periodicity, self.lattice.edges, steps, *window)
+        return pad(
+            self.lattice.periodicity,
+            self.lattice.edges,
+            steps,
+            points=points,
+            cutoff=cutoff,
+            band=split.band,
+            tolerance=self.tolerance,
+            tables=self.machine.lengths,
+        )
 
     @property
     def apart(self) -> tuple[Hashable, ...]:
         """All that a choice depends on, apart from pairs at each scale."""
-        m = self.machine
+        machine = self.machine
         return (
-            *(self.kernel, self.want, self.split, self.lattice, self.tolerance),
-            *(self.targets, self.sources, self.p2p, self.p2g, self.g2p),
-            *(tuple(self.windows), self.cutoff, self.kept, self.systems),
+            (self.kernel, self.want, self.split, self.lattice, self.tolerance),
+            (self.targets, self.sources, self.p2p, self.p2g, self.g2p),
+            (tuple(self.windows), self.cutoff, self.kept, self.systems),
             self.density.self_pairs,
-            *(
-                tuple((v, tuple(s)) for v, s in m.seconds.items()),
-                m.workers,
-                m.lengths,
-                m.lanes,
-                m.threads,
-                m.degrees,
-            ),
+            tuple((variant, tuple(units)) for variant, units in machine.seconds.items()),
+            (machine.workers, machine.lengths, machine.lanes, machine.threads, machine.degrees),
         )
 
     def rounded(self) -> Problem:
@@ -221,11 +223,10 @@ class Problem:
         the cloud. The error there is half of the largest one in the mean.
         """
         errors = {t: estimates.near(t, split, cutoff, 1.0, self.periods) for t in self.terms}
-        worst = max(self.weight(t) * self.bound(each, cutoff) for t, each in errors.items())
+        worst = max(self.weight(t) * self.bound(error, cutoff) for t, error in errors.items())
         if close:
-            worst = max(
-                worst, *(each.peak / 2 / math.sqrt(self.sources) for each in errors.values())
-            )
+            peak = max(error.peak for error in errors.values())
+            worst = max(worst, peak / 2 / math.sqrt(self.sources))
         return worst / self.tolerance
 
     def truncation(self, split: Split, steps: NDArray[np.float64]) -> float:
@@ -246,7 +247,8 @@ class Problem:
         degree = self._degree(split, cutoff)
         if isinstance(self.core, Core):
             # However small a blob is, its own flow is as accurate.
-            degree = max(degree, self._degree(*self.core, ROUNDING, self.tolerance))
+            split, radius = self.core
+            degree = max(degree, self._degree(split, radius, least=ROUNDING, most=self.tolerance))
         return -(-degree // self.machine.degrees) * self.machine.degrees
 
     def _degree(
@@ -254,9 +256,9 @@ class Problem:
     ) -> int:
         degree, images = 2, estimates.coherence(split, cutoff, self.periods)
         for term in self.terms:
-            found = estimates.polynomial(term, cutoff, 1.0, 1.0, images)
+            error = estimates.polynomial(term, cutoff, 1.0, 1.0, images)
             # Whatever the cloud, each target may have a source in reach.
-            unit = max(self.bound(found, cutoff), found.peak / math.sqrt(self.sources))
+            unit = max(self.bound(error, cutoff), error.peak / math.sqrt(self.sources))
             unit *= self.weight(term)
             delta = min(max(math.sqrt(POLYNOMIAL) * self.tolerance / unit, least), most)
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))

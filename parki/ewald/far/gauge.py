@@ -117,9 +117,8 @@ def _ends(mesh: EwaldMesh, split: Split) -> Ends:
     """Return the numbers of kernels that end, for the gauges of free axes."""
     lattice, padding = mesh.solver_box.lattice, mesh.padding
     edges = np.where(lattice.periodic, lattice.sides, padding.period)
-    order = mesh.task.sum.symbol.order
-    fades = order, lattice.periodicity, padding, split.screening or split.friction
-    mean = zero_mode(*fades) / float(np.prod(edges))
+    order, screening = mesh.task.sum.symbol.order, split.screening or split.friction
+    mean = zero_mode(order, lattice.periodicity, padding, screening) / float(np.prod(edges))
     mean *= split.amplitude
     log = np.log(padding.radius * mesh.solver_box.unit)
     return Ends(lattice.periodicity, lattice.sides, padding.radius, log, mean)
