@@ -210,7 +210,12 @@ def test_what_tests_import_comes_with_their_extra():
         for folder in ("tests", "scripts", "examples")
         for path in root.glob(f"{folder}/**/*.py")
     }
-    own |= {path.name for path in here.rglob("*") if path.is_dir()}
+    own |= {
+        path.name
+        for folder in (here, root / "scripts")
+        for path in folder.rglob("*")
+        if path.is_dir()
+    }
     for path in [*here.glob("test_*.py"), *here.glob("helpers/*.py"), here / "conftest.py"]:
         tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
         found = {a.name for node in tree.body if isinstance(node, ast.Import) for a in node.names}

@@ -43,8 +43,7 @@ def counts(plan: Any) -> dict[str, tuple[float, float]]:
     # Three components with the window's slope along x, and three for slopes along y and z.
     spread = kind.components + (3 if kind.gradient else 0)
     rows = field_rows(plan.kernel, ("u",))
-    passes = mesh.padding.values()
-    values = passes.boxes + passes.lines + passes.planes
+    values = sum(mesh.padding.values())
     both = kind.components + rows
     lengths = [n for n in mesh.padding.plain if n > 1]
     butterflies = 2.5 * sum(math.log2(n) for n in lengths) / len(lengths)
