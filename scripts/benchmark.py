@@ -12,7 +12,8 @@ Files in ``scripts/benchmarks``, ``scripts/papers`` and ``scripts/cases`` say wh
 own values, where it has some. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are left
 out if their packages are not installed, and DMK (on CPUs) unless DMK_LIBRARY names the file of its
 library. ``spheres`` measures parki alone if libMobility, or a module with its calls that
-LIBMOBILITY names, cannot be imported. Pictures need matplotlib.
+LIBMOBILITY names, cannot be imported; ``charges`` has a line for each library that cannot be, and
+takes their names by ``--kernel``. Pictures need matplotlib.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import Case
 from benchmarks.record import Record, pick
 from benchmarks.run import Run, reach
-from benchmarks.show import SERIES, Table, count, figure, ms, precision, save
+from benchmarks.show import SERIES, Table, count, figure, ms, number, precision, save
 
 import parki
 from papers.charge_peers import OpenMM, Peer
@@ -177,10 +177,11 @@ def tables(record: Record) -> list[Table]:
 
 
 def _notes(found: dict[str, Any]) -> str:
-    libraries, checked = ", ".join(found["packages"]) or "none", found["reference"]
-    number = f"{checked['apart']:.1e}, with {count(checked['N'])} charges"
-    words = "Forces that count as exact differ from those of parki.reference by"
-    return f"Libraries: {libraries}. {words} {number}."
+    words = f"Libraries: {', '.join(found['packages']) or 'none'}."
+    if checked := found.get("reference"):  # older records have none
+        apart = f"{checked['apart']:.1e}, with {count(checked['N'])} charges"
+        words += f" Forces that count as exact differ from parki.reference's by {apart}."
+    return words
 
 
 def _left(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -205,7 +206,7 @@ def _cell(row: dict[str, Any] | None, what: str, less: str) -> str:
 
 def _parameters(row: dict[str, Any]) -> str:
     words = {"cutoff": "cut-off", "alpha": "alpha", "mesh": "mesh", "order": "order"}
-    text = ", ".join(f"{words.get(k, k)} {v:.3g}" for k, v in row["chosen"].items())
+    text = ", ".join(f"{words.get(k, k)} {number(v)}" for k, v in row["chosen"].items())
     return text + (", its own function's" if row.get("own") else "")
 
 
