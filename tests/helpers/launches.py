@@ -106,6 +106,7 @@ def make_derivatives(dtype: type, **options) -> None:
     chosen = flat.options(1, BOX, 1e-2, executor="embedded", **options)
     given = "stokes_comb", points, points, dens, norms, chosen
     parki.vjp(*given, values=values, wrt=("src",))
+    parki.energy(points, values[0], chosen)
 
 
 def spread_and_interpolate(dtype: type) -> None:
