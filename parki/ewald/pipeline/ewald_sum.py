@@ -332,17 +332,17 @@ class EwaldSum:
             for array in rows.values():
                 array.fill(0)
             return
-        strain = {name: array for name, array in rows.items() if name == "strain"}
-        rows = {name: array for name, array in rows.items() if name not in strain}
+        rows = {**rows}
+        strain = rows.pop("strain", None)
         parts = rows if task.want == (*rows,) else stress.split(rows, task.want, task.xp)
-        pipeline.apply(self.solvers(values), {**parts, **strain}, watch)
+        results = parts if strain is None else {**parts, "strain": strain}
+        pipeline.apply(self.solvers(values), results, watch)
         if parts is not rows:
             stress.combine(rows, parts)
             for name in rows.keys() - {*task.want, *stress.MADE}:
                 rows[name].fill(0)
-        rows |= strain
         if not order.is_identity:
-            for array in rows.values():
+            for array in rows.values() if strain is None else (*rows.values(), strain):
                 order.back(array.copy(), array)
 
     def solvers(self, values: AnyArray) -> Any:

@@ -231,9 +231,9 @@ class Stages:
         ``dx_a = x_b`` of points and box in row 3 a + b, once `prepare_strain` was called.
         """
         space, xp, real = self.p2p.sources.space, self.p2p.sources.xp, self.p2p.dtype
-        strain: AnyArray = results.get("strain")
+        results = {**results}
+        strain: AnyArray = results.pop("strain", None)
         modes = None if strain is None else list[dict[int, Any]]()
-        results = {name: array for name, array in results.items() if name != "strain"}
         flat, exact = results, dens
         if dens.dtype != real:
             dens = dens.astype(real)
