@@ -273,3 +273,14 @@ def test_virial_of_dipoles_in_boxes_of_their_own():
         alone = parki.energy(*own, dipoles=dipoles[a:b], box=boxes[system], **how)
         np.testing.assert_allclose(found.virial[system], alone.virial, atol=1e-5)
         np.testing.assert_allclose(found.fields[a:b], alone.fields, atol=1e-5)
+
+
+def test_virial_of_a_first_call_on_each_space(space, to_space):
+    """Of which a device places the far field last."""
+    parki.clear_cache()
+    how = {"periodicity": 3, "box": SHEARED, "tolerance": 1e-9}
+    found = [parki.energy(to_space(POINTS.T.copy()), to_space(CHARGES), **how) for _ in range(4)]
+    alone = parki.energy(POINTS, CHARGES, **how)
+    for each in found:
+        assert each.energy == pytest.approx(alone.energy, rel=1e-7)
+        np.testing.assert_allclose(each.virial, alone.virial, atol=1e-6)

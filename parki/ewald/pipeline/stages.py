@@ -282,6 +282,7 @@ class Stages:
 
     def prepare_strain(self) -> None:
         """Make the tables that strains take, or fill them for another box."""
+        self.place()  # whose grid they are for
         if self.far_strain is None:
             self.far_strain = FarStrain(self.fgc, self.setup.split)
         self.far_strain.prepare()
