@@ -7,7 +7,8 @@ arrays          `as_points`, and `like_points`, which must match points; `check_
 sums            `SUMS`, the record of each by its name; `kernel`, a name with parameters;
                 `check_want` refuses results that a sum lacks; `SumRequest`, a sum with its results
 one-shot calls  `summed`; `calls` makes the calls of a module from the list of sums
-plans           `Plan`, made by users; `AnyPlan`, also over ranks; `OneDevice`, which does its work
+plans           `Plan`, made by users; `AnyPlan`, also over ranks; `OneDevice`, which does its work;
+                `RecordedSteps`, what solvers do again and again, as graphs on a device
 linear maps     `LinearMap`, a plan at its current points; `linear_operator`, for SciPy and CuPy
 accuracy        `Check`, an error measured, by a sum of the `finer_tolerance`
 ranks           `Ranks`; `SERIAL` is this process alone
@@ -29,6 +30,7 @@ from parki.ewald.geometry.systems import Batch, first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.expert import Expert
 from parki.ewald.pipeline.one_device import SERIAL, OneDevice
+from parki.ewald.pipeline.steps import RecordedSteps
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.plan import Plan
@@ -57,6 +59,7 @@ __all__ = [
     "OneDevice",
     "Plan",
     "Ranks",
+    "RecordedSteps",
     "SumRequest",
     "as_points",
     "calls",

@@ -16,7 +16,7 @@ import numpy as np
 
 from parki.cells.runs import parts_kernels
 from parki.cells.sorted_points import SortedPoints
-from parki.dynamics import pair_matrix
+from parki.dynamics import close, moments
 from parki.ewald.choice.cost import USUAL
 from parki.ewald.choice.machines import COMPILED_DEGREES
 from parki.ewald.far import multiplier
@@ -113,7 +113,8 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield SortedPoints.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
-    yield from (pair_matrix.kernel(name, SPACE) for name in ("resist", "multiply_blocks"))
+    yield from close.kernels(SPACE)
+    yield from moments.kernels(SPACE)
     for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
         yield SortedPoints.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results

@@ -140,9 +140,9 @@ def test_it_is_positive_however_spheres_overlap(case):
     scales = np.sqrt(moments.self_mobility(np, radii)).ravel()
     columns = []
     for unit in np.eye(11 * COUNT) / scales[:, None]:
-        numbers = unit.reshape(11, COUNT)
-        u, gradients = plan(density(numbers[:3], moments.couplets(np, numbers[3:])))
-        columns.append(np.concatenate([u, moments.turning(np, gradients)]).ravel() / scales)
+        u, gradients = plan(moments.make_density(plan.space, unit.reshape(11, COUNT)))
+        flow = np.concatenate([u, gradients.reshape(9, COUNT)])
+        columns.append(moments.make_moves(plan.space, flow).ravel() / scales)
     matrix = np.array(columns)
     assert np.linalg.eigvalsh(matrix + matrix.T)[0] > (-1e-6 if radii[7] == radii[8] else 1e-2)
 

@@ -240,7 +240,7 @@ def test_far_noise_has_the_far_matrix():
     options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
     plan = MomentMobility(rng.random((3, 8)), np.array([0.12, 0.03] * 4), options).first
     fields, acts = MomentFields(plan), rng.standard_normal((11, 8))
-    dens = np.concatenate([acts[:3], moments.couplets(np, acts[3:]).reshape(9, 8)])
+    dens = moments.make_density(plan.space, acts)
     u, slopes = plan(dens)
     whole = fields._moved(np.concatenate([u, slopes.reshape(9, 8)]))
     stages, far = plan.pipeline.stages, np.zeros((12, 8))

@@ -1,16 +1,25 @@
 """Rigid spheres: mobility, stresslets, viscosity, lubrication and Brownian motion."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from helpers.recording import let_the_host_record
 
 import parki
-from parki.dynamics import brownian, moments, solver, tables
+from parki.dynamics import brownian, close, moments, pair_matrix, radius_tables, solver, tables
+from parki.dynamics.close import close_pairs
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
-from parki.dynamics.pair_matrix import PairMatrix
+from parki.dynamics.pair_matrix import FEWEST, PairMatrix
+from parki.ewald.pipeline.replay import Replay
+from parki.ewald.pipeline.stages import FaxenCorrections
+from parki.ewald.pipeline.steps import RecordedSteps
+from parki.ewald.task import Task
 from parki.reference import two_spheres
 from parki.reference.rigid_spheres import COUPLETS, in_basis, moment_mobility, resistance
-from parki.runtime import get_execution_space
+from parki.runtime import Kernel, get_execution_space
+from parki.runtime.spaces import why_unavailable
 
 # Five spheres apart in a unit cube, two of which are across a face from each other.
 POINTS = np.array(
@@ -34,12 +43,6 @@ LATTICES = {
 
 def vectors(seed=0, count=5, rows=3):
     return np.random.default_rng(seed).standard_normal((rows, count))
-
-
-def product(mobility, numbers):
-    """Eleven numbers of each sphere, of eleven numbers."""
-    u, gradients = mobility(numbers[:3], moments.couplets(np, numbers[3:]))
-    return np.concatenate([u, moments.turning(np, gradients)])
 
 
 def off(found, exact):
@@ -68,7 +71,7 @@ def test_mobility_is_that_of_forces_torques_and_stresslets(dense):
     assert off(moments.BASIS, COUPLETS) == 0
     options = parki.EwaldOptions(**OPEN)
     numbers = vectors(rows=11) * ([[1.0]] * 3 + [[0.1]] * 8)
-    found = product(MomentMobility(POINTS, RADII, options), numbers)
+    found = MomentMobility(POINTS, RADII, options).product(numbers)
     assert off(found, np.einsum("injm,jm->in", dense, numbers)) < 1e-9
 
 
@@ -77,11 +80,11 @@ def test_mobility_is_symmetric(periodicity):
     options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance=1e-6)
     mobility = MomentMobility(POINTS, RADII, options)
     one, two = (vectors(seed, rows=11) * ([[1.0]] * 3 + [[0.1]] * 8) for seed in (1, 2))
-    sides = [(one * product(mobility, two)).sum(), (two * product(mobility, one)).sum()]
+    sides = [(one * mobility.product(two)).sum(), (two * mobility.product(one)).sum()]
     assert abs(sides[0] - sides[1]) < 1e-5 * max(map(abs, sides))
     # Stresslets alone are damped, whatever the gauge.
     one[:6] = 0
-    assert (one * product(mobility, one)).sum() > 0.4 * (one**2 / RADII**3).sum()
+    assert (one * mobility.product(one)).sum() > 0.4 * (one**2 / RADII**3).sum()
 
 
 def test_mobility_in_single_precision_in_a_tall_box():
@@ -152,6 +155,52 @@ def test_pairs_resist_every_motion():
 @pytest.fixture(scope="module")
 def pairs():
     return Lubrication(POINTS, RADII, parki.EwaldOptions(**CUBE), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "radius"),
+    [
+        (CUBE, 0.05),
+        (CUBE, 0.4),  # which reaches over several images, and its own
+        ({"periodicity": 3, "box": parki.lattice(1, 1.1, 0.9, xy=0.45, xz=0.2, yz=-0.4)}, 0.11),
+        ({"periodicity": 2, "box": [1, 1, None]}, 0.11),
+        ({"periodicity": (False, True, False), "box": [None, 1, 2]}, 0.2),
+        ({"periodicity": 0, "box": [None] * 3}, 0.11),
+    ],
+)
+def test_close_pairs_are_near_pairs_each_of_which_is_there_once(options, radius):
+    rng, given = np.random.default_rng(2), parki.EwaldOptions(**options)
+    points, radii = rng.random((3, 60)) * 0.89, radius * rng.uniform(0.5, 1, 60)
+    points[:, :2] -= 3.0 * (np.array(given.periodic) @ given.vectors)[:, None]
+    found = close_pairs(get_execution_space("CPU"), points, radii, radii.max(), given, 2.0)
+    near = parki.near_pairs(points, points, 4 * radii.max(), given)
+    i, j = near.targets, near.indices
+    keep = near.distances < 2 * (radii[i] + radii[j])
+    expected = np.vstack([i, j, -near.displacements])[:, keep]
+    both = np.vstack([found.first, found.second, found.vectors])
+    assert (radii[found.first] >= radii[found.second]).all()
+    again = both * np.array([[1], [1], [-1], [-1], [-1]])
+    both = np.hstack([both, again[[1, 0, 2, 3, 4]]])
+    assert both.shape == expected.shape
+    order = [np.lexsort(each[[2, 3, 4, 1, 0]].round(9)) for each in (both, expected)]
+    np.testing.assert_allclose(both[:, order[0]], expected[:, order[1]], atol=1e-12)
+
+
+def test_too_many_pairs_are_refused(monkeypatch):
+    monkeypatch.setattr(close, "MOST", 3)
+    with pytest.raises(parki.ParkiError, match=r"radii up to 0.2 have 2\*\*31 close pairs or more"):
+        parki.RigidSpheres(POINTS, RADII, **CUBE)
+
+
+def test_pairs_of_many_radii_are_those_of_few(monkeypatch):
+    """Scalars by weights that are made once for each two radii are those of each pair."""
+    for options in (CUBE, {"periodicity": 1, "box": [1, 1, 1]}):
+        given = POINTS, RADII, parki.EwaldOptions(**options), 0.0
+        few = Lubrication(*given)
+        with monkeypatch.context() as patch:
+            patch.setattr(radius_tables, "FEW", 0)
+            many = Lubrication(*given)
+        assert off(few.rows, many.rows) < 1e-12
 
 
 def test_products_matrix_and_roots_are_of_one_matrix(pairs):
@@ -368,6 +417,112 @@ def test_viscosity_of_cubic_arrays(lattice):
     assert abs((first + 1) / 60 - published[1]) < 2e-4
 
 
+def test_steps_of_solves_are_recorded(monkeypatch):
+    """A device launches a graph for the start, each step and the end, and is waited for once each.
+
+    The host records here: whatever is launched outside of what it has recorded is counted.
+    """
+    let_the_host_record(monkeypatch)
+    rigid = parki.RigidSpheres(POINTS, RADII, tolerance=1e-6, accuracy=1e-6, **CUBE)
+    forces, inside, counts = vectors(1), [False], Counter[str]()
+    exact, *_ = [rigid.solve(forces, gradient=SHEAR) for _ in range(3)]
+
+    def counted(name, original):
+        def call(*given, **named):
+            counts[name] += not inside[0]
+            return original(*given, **named)
+
+        return call
+
+    def launched(replay, inputs, results, original=Replay.__call__):
+        counts["graphs"] += not inside[0]
+        before, inside[0] = inside[0], True
+        original(replay, inputs, results)
+        inside[0] = before
+
+    monkeypatch.setattr(Replay, "__call__", launched)
+    monkeypatch.setattr(Kernel, "__call__", counted("kernels", Kernel.__call__))
+    monkeypatch.setattr(RecordedSteps, "read", counted("reads", RecordedSteps.read))
+    found = rigid.solve(forces, gradient=SHEAR)
+    assert found.products == exact.products > 4
+    assert (found.velocities == exact.velocities).all()
+    assert counts["reads"] == found.products
+    assert counts["graphs"] == found.products + 1
+    assert counts["kernels"] <= 4  # of pairs in the flow
+    # Spheres that move keep the graphs, in which other pairs take the place of those before.
+    graphs = []
+    for k in range(6):
+        rigid.update_points(POINTS + 1e-3 * vectors(k))
+        moved = rigid.solve(forces)
+        graphs.append(rigid._mobility.steps._graphs)
+    assert rigid._mobility.first.pipeline.decision == "keep"
+    assert graphs[-1] is graphs[-2]
+    monkeypatch.undo()
+    fresh = parki.RigidSpheres(rigid.points, RADII, tolerance=1e-6, accuracy=1e-6, **CUBE)
+    assert off(moved.velocities, fresh.solve(forces).velocities) < 1e-5
+
+
+def test_points_are_placed_without_uploads(monkeypatch):
+    """A device could not record them: spheres were placed launch by launch at each update."""
+    plan = parki.RigidSpheres(POINTS, RADII, tolerance=1e-6, **CUBE)._mobility.first
+    alike = parki.RigidSpheres(POINTS, 0.1, tolerance=1e-6, **CUBE)._mobility.first
+    monkeypatch.setattr(Task, "xp", None)
+    for each in (plan, alike):
+        radii, box = each.terms[0].sum.radii, each.setup.solver_box
+        factors = FaxenCorrections.of(each.task, box, radii).faxen_factors[1]
+        assert factors.shape[0] == 12
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", [CUBE, {"periodicity": 2, "box": [1, 1, 1]}])
+def test_a_device_solves_as_the_host_and_is_seldom_waited_for(monkeypatch, options):
+    if reason := why_unavailable("Cuda"):
+        pytest.skip(reason)
+    cupy, waits = get_execution_space("Cuda").array_module, Counter[str]()
+    how = {"tolerance": 1e-6, "accuracy": 1e-6, **options}
+    exact, rigid = (
+        parki.RigidSpheres(each, RADII, **how) for each in (POINTS, cupy.asarray(POINTS))
+    )
+    forces = cupy.asarray(vectors(1))
+    for k in range(6):
+        moved = POINTS + 1e-3 * vectors(k)
+        exact.update_points(moved)
+        rigid.update_points(cupy.asarray(moved))
+        for _ in range(2):
+            found = rigid.solve(forces)
+        expected = exact.solve(vectors(1))
+        assert abs(found.products - expected.products) <= 1
+        assert off(cupy.asnumpy(found.velocities), expected.velocities) < 1e-5
+        assert off(cupy.asnumpy(found.stresslets), expected.stresslets) < 1e-5
+    assert rigid._mobility.steps.recorded
+    assert rigid._mobility.first.pipeline.decision == "keep"
+
+    def get(array, *given, original=cupy.ndarray.get, **named):
+        waits["get"] += 1
+        return original(array, *given, **named)
+
+    monkeypatch.setattr(cupy.ndarray, "get", get)
+    rigid.solve(forces)
+    assert waits["get"] <= 2  # of the check of the forces
+
+
+def test_steps_with_pairs_are_as_many_as_they_need(monkeypatch):
+    """A device makes as many each time, and more where these were not enough."""
+    let_the_host_record(monkeypatch)
+    gap, cells = 1e-4, np.mgrid[:2, :2, :2].reshape(3, 1, -1)
+    corners = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]).T / 2
+    points = 0.2 + (corners[:, :, None] + cells).reshape(3, -1) * (2 + gap) * np.sqrt(2) * 0.05
+    rigid, forces = parki.RigidSpheres(points, 0.05, **CUBE), vectors(3, 32)
+    found = [rigid.velocities(forces) for _ in range(3)]
+    assert rigid._mobility.inner > FEWEST
+    monkeypatch.undo()
+    exact = parki.RigidSpheres(points, 0.05, **CUBE, accuracy=1e-5).velocities(forces)
+    assert max(off(each, exact) for each in found) < 3e-3
+    monkeypatch.setattr(pair_matrix, "MOST_STEPS", 2)
+    with pytest.raises(parki.ParkiError, match="lubrication of pairs still has an error of"):
+        parki.RigidSpheres(points, 0.05, **CUBE).velocities(forces)
+
+
 def test_a_start_saves_products_and_changes_little(cubic):
     forces, seen = vectors(1), list[float]()
     first = cubic.solve(forces, gradient=SHEAR, callback=seen.append)
@@ -458,11 +613,11 @@ def by_matrices(monkeypatch):
     """Mobilities by dense matrices, and two spheres with them."""
     sizes = np.array([2.0] * 3 + [1.0] * 5)[:, None]  # of couplets in their basis
 
-    def product(self, forces, couplets):
-        count = couplets.shape[-1]
+    def product(self, dens):
+        count = dens.shape[-1]
         matrix = moment_mobility(self.points, self.radii).reshape(count, 11, count, 11)
-        numbers = sizes * np.einsum("mjk,jkn->mn", COUPLETS, couplets)
-        found = np.einsum("injm,mj->ni", matrix, np.concatenate([forces, numbers]))
+        numbers = sizes * np.einsum("mjk,jkn->mn", COUPLETS, dens[3:].reshape(3, 3, -1))
+        found = np.einsum("injm,mj->ni", matrix, np.concatenate([dens[:3], numbers]))
         return found[:3], np.einsum("mjk,mn->jkn", COUPLETS, sizes * found[3:])
 
     monkeypatch.setattr(MomentMobility, "__call__", product)

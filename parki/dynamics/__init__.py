@@ -2,14 +2,16 @@
 
 Spheres that do not strain:
 
-moments     eleven numbers of each sphere, and flows; `MomentMobility`: how they move spheres
-tables      the resistance of two spheres: close to contact by formulas, and the rest by a file that
-            `scripts/lubrication.py` makes
-lubrication `Lubrication`: pairs of spheres in reach, and how they resist
-pair_matrix `PairProduct`: the same by a kernel, for many products; `PairMatrix`: solves with these
-solver      the equations of rigid spheres, and their preconditioner
-brownian    noise and drift of Brownian steps
-rigid       `RigidSpheres`, in physical units, and `Motion` in `solver`
+moments       eleven numbers of each sphere, and flows; `MomentMobility`: how they move spheres
+tables        the resistance of two spheres: close to contact by formulas, and the rest by a file
+              that `scripts/lubrication.py` makes
+radius_tables `RadiusTables`: what pairs have by their radii alone, once for all positions
+close         which spheres are close to each other; `Slots`, to which their pairs write
+lubrication   `Lubrication`: pairs of spheres in reach, and how they resist and shake
+pair_matrix   `PairProduct`: how they resist, for many products; `PairMatrix`: solves with these
+solver        the equations of rigid spheres, and their preconditioner
+brownian      noise and drift of Brownian steps
+rigid         `RigidSpheres`, in physical units, and `Motion` in `solver`
 
 Bodies of blobs, which are spheres that a body holds:
 

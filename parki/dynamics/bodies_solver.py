@@ -269,13 +269,16 @@ class BodyEquations:
             )
 
         def mobility(forces: AnyArray) -> Any:
-            return self.mobility.product("velocity", {"force": forces}, factor=FACTOR)
+            return self.mobility.product("velocity", {"force": forces}, factor=FACTOR, checked=True)
 
+        steps = self.mobility.steps
+        steps.begin(self.placed, "bodies are elsewhere, in other arrays, after each step")
         return conjugate(
+            steps,
             mobility,
             alone,
             self.placed.carried,
-            first,
+            lambda: first,
             flow,
             lambda *_: scale,
             self.accuracy if accuracy is None else accuracy,

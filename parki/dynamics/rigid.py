@@ -165,7 +165,9 @@ class RigidSpheres(Solving):
         Raises
         ------
         ParkiValueError, ParkiTypeError
-            If there are more or fewer points, or they are impossible, or smooth spheres overlap.
+            If there are more or fewer points, or they are impossible, or smooth spheres overlap. On
+            a device impossible coordinates may be refused by the next call instead; the spheres
+            then have their old points.
         """
         centres = new_centres(points, (3, self.radii.size), "RigidSpheres")
         centres = like_points("points", centres, self._mobility.space, self._mobility.dtype)

@@ -25,18 +25,14 @@ import numpy as np
 
 from parki.core import EwaldOptions, like_points
 from parki.dynamics import moments
-from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
+from parki.dynamics.conjugate import Show, Solved, conjugate, dot
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
-from parki.dynamics.pair_matrix import PairMatrix
+from parki.dynamics.pair_matrix import FEWEST, PairMatrix
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, as_given
 from parki.typing import AnyArray, DType
 
-# Parts of the mobility of a sphere alone, of forces and torques and of stresslets: they take the
-# fewest iterations at volume fractions of 0.1 to 0.5. They are small because the forces of close
-# pairs move the fluid far away, as stresslets do, more than spheres alone would.
-OF_FORCES, OF_STRESSLETS = 0.2, 0.5
 MOST_PRODUCTS = 200
 
 
@@ -51,11 +47,10 @@ def close_pairs(
     mobility: MomentMobility, points: AnyArray, options: EwaldOptions, roughness: float
 ) -> ClosePairs:
     """Return the pairs of spheres that would be at points (3, N) in a box."""
-    radii = mobility.space.array_module.asarray(mobility.radii)
-    pairs = Lubrication(points.astype(np.float64), radii, options, roughness)
+    pairs = Lubrication(points.astype(np.float64), mobility.tables, options, roughness)
     if not pairs.first.size:
         return ClosePairs(pairs)
-    moves = diagonal(mobility.alone)[:6:3]
+    moves = mobility.diagonal[:6:3]
     return ClosePairs(pairs, PairMatrix(mobility.space, pairs, moves))
 
 
@@ -103,14 +98,6 @@ class Start(NamedTuple):
     moves: Any
 
 
-def diagonal(own: AnyArray) -> Any:
-    """Return the diagonal matrix D (11, N) in the place of M, of the mobility of spheres alone."""
-    diagonal = own.copy()
-    diagonal[:6] *= OF_FORCES
-    diagonal[6:] *= OF_STRESSLETS
-    return diagonal
-
-
 def solve(
     equations: RigidEquations,
     k: Any,
@@ -137,27 +124,42 @@ def solve(
     ParkiError
         If it does not converge.
     """
-    mobility, resistance = equations.mobility, equations.matrix
+    mobility, resistance, steps = equations.mobility, equations.matrix, equations.mobility.steps
+    if not equations.count:
+        return Solved(0 * k, 0 * f, 0, 0.0)
+    steps.begin(*mobility.recording)
     # Axes along which a net force moves all spheres by a gauge, so that M need not be positive.
     # If there is one, R does not resist a common velocity of all spheres.
-    gauged = moments.gauged(mobility.options)
-    d, power = diagonal(mobility.alone), power_near(k, f)
-    k, f = scaled(-power, k, f)
+    gauged, xp = moments.gauged(mobility.options), equations.xp
+    k, f, d = steps.keep(k=k, f=f, d=mobility.diagonal)
+    given = None if start is None else steps.keep(stresslets=start.stresslets, moves=start.moves)
+    numbers = steps.numbers
+    power = steps.empty("power", (), np.dtype(np.int32))
+    if resistance is not None:
+        resistance = resistance.recorded(steps)
+    if any(gauged):
+        net, alone = (steps.empty(name, (3,), k.dtype) for name in ("net", "alone"))
+        along = xp.asarray(gauged)
 
-    def balanced(r: AnyArray, s: AnyArray) -> tuple[Any, Any]:
+    def balanced(r: AnyArray, s: Any = None) -> tuple[Any, Any]:
         """Precondition residuals of kinematics and balance: what acts, and what moves."""
-        wanted = s - r[:6] / d[:6]
-        y, resists = (d[:6] * wanted, 0.0) if resistance is None else resistance.solve(wanted)
+        wanted = -r[:6] / d[:6] if s is None else s - r[:6] / d[:6]
         z = r / d
-        z[:6] = s - resists
+        if resistance is None:
+            y, resists = d[:6] * wanted, None
+        else:
+            y, resists = resistance.solve(wanted, mobility.inner, numbers[4:6])
+        z[:6] = 0.0 if s is None else s
+        if resists is not None:
+            z[:6] -= resists
         return z, y
 
-    def last(step: AnyArray, z: AnyArray, w: AnyArray) -> tuple[Any, Any]:
+    def last(step: Any, z: AnyArray, w: AnyArray) -> tuple[Any, Any]:
         """Return a step as long as the last one in stresslets, and in motions as if D were exact.
 
         Steps of spheres far apart have the length `OF_STRESSLETS`, and mend motions in full.
         """
-        size = 1.0 if resistance is None else np.minimum(1, step / OF_STRESSLETS)
+        size = 1.0 if resistance is None else np.minimum(1, step / moments.OF_STRESSLETS)
         z = step * z
         z[:6] *= size / step
         return z, size * w
@@ -176,37 +178,53 @@ def solve(
 
     def energy(x: AnyArray, v: AnyArray) -> Any:
         """Return the energy, with spheres alone in the place of a gauge."""
-        return dot(x, k) + dot(v, f) + dot(net, alone - v[:3].mean(axis=1))
+        whole = dot(x, k) + dot(v, f)
+        return whole + dot(net, alone - v[:3].mean(axis=1)) if any(gauged) else whole
 
     def carried(v: AnyArray) -> Any:
-        moved = 0 * k
+        moved = np.zeros_like(k)
         moved[:6] = v
         return moved
 
-    if start is None:
-        first = balanced(k, f)
-    else:
-        x, (stresslets, v) = 0 * k, scaled(-power, *start)
+    def begin() -> tuple[Any, Any]:
+        """Return forces and motions to start from, by sides that are divided by a power of 2."""
+        numbers[3] = size = np.maximum(abs(k).max(), abs(f).max())
+        power[...] = xp.frexp(size)[1]
+        for side in (k, f):
+            side[...] = np.ldexp(side, -power)
+        if any(gauged):
+            net[...] = f[:3].sum(axis=1) * along
+            alone[...] = net * mobility.alone[:3].mean(axis=1) / equations.count
+        if given is None:
+            return balanced(k, f)
+        x, (stresslets, v) = np.zeros_like(k), (np.ldexp(each, -power) for each in given)
         x[6:] = stresslets
         x[:6] = f if resistance is None else f - resistance(v)
-        first = x, v
-    if not (k.any() or f.any()):
-        return Solved(0 * k, 0 * f, 0, 0.0)
-    net = f[:3].sum(axis=1) * np.asarray(gauged, like=f)
-    alone = net * mobility.alone[:3].mean(axis=1) / equations.count
-    return conjugate(
+        return x, v
+
+    def shown(error: float) -> None:
+        if resistance is not None:
+            mobility.inner = resistance.enough(mobility.inner, *steps.told[4:6])
+        if watch is not None:
+            watch(error)
+
+    mobility.inner = (mobility.inner or FEWEST) if steps.recorded else None
+    found = conjugate(
+        steps,
         mobility.product,
-        lambda r: balanced(r, 0 * f),
+        balanced,
         carried,
-        first,
+        begin,
         k,
         energy,
         equations.accuracy if accuracy is None else accuracy,
         MOST_PRODUCTS,
-        watch,
+        shown,
         last=last,
         freed=together,
+        kind=lambda: (resistance is None, mobility.inner, start is None),
     ).scaled(power)
+    return found if steps.told[3] else found._replace(products=0)
 
 
 @dataclass(frozen=True)
@@ -297,8 +315,9 @@ def sides(
             f[rows] = _finite(equations, name, values)
     flow = moments.gradient(gradient, equations.mobility.options)
     strain = (flow + flow.T) / (2 * factor)
-    k[6:] = -moments.five(equations.xp, equations.xp.asarray(strain))[:, None]
-    if equations.pairs is not None and strain.any():
+    if strain.any():
+        k[6:] = -moments.five(equations.xp, equations.xp.asarray(strain))[:, None]
+    if strain.any() and equations.pairs is not None:
         f += equations.pairs.acting(strain=strain, stresslets=False)[0]
     return k, f, strain
 

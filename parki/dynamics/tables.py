@@ -250,6 +250,19 @@ def scalars(gap: AnyArray, ratio: AnyArray) -> Any:
     return found
 
 
+def weights(ratio: float) -> Any:
+    """Return the weights (27, scalars) of functions of the gap, for radii 1 and a ratio.
+
+    The functions are `near_basis`, ``1 / gap``, ``log``, ``gap log`` with the negative logarithm,
+    up to `NEAR`; and beyond it Chebyshev's polynomials of `by_gap`.
+    """
+    one = np.array([ratio])
+    every = coefficients()
+    found = np.tensordot(chebyshev(by_ratio(one), len(every))[:, 0], every, axes=1)
+    found *= ratio**OF_SECOND
+    return np.concatenate([found[:6], singular(one)[..., 0], found[6:]])
+
+
 def _of_gaps(gap: AnyArray, ratio: AnyArray) -> Any:
     """Return the numbers of some pairs, with one ratio for each, or one for all."""
     every = np.asarray(coefficients(), like=ratio)

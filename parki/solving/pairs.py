@@ -178,7 +178,7 @@ def pairs_within(
     nothing = xp.empty(0, np.int64), xp.empty(0, np.int32), xp.empty((3, 0)), xp.empty(0)
     parts = [nothing]
     if all(counts):
-        _require(given.space, options, counts, reach)
+        require_pairs(given.space, options, counts, reach)
         low, high = targets.min(axis=1) - MARGIN * reach, targets.max(axis=1) + MARGIN * reach
         images, owner = _images(xp, sources, options, xp.stack([low, high]), reach)
         at_once = AT_ONCE[given.space.on_device]
@@ -191,7 +191,7 @@ def pairs_within(
     return NearPairs(indptr, index, r.astype(dtype), distance.astype(dtype), counts)
 
 
-def _require(
+def require_pairs(
     space: ExecutionSpace, options: EwaldOptions, counts: tuple[int, int], reach: float
 ) -> None:
     """Refuse a radius whose images or pairs memory, or 32 bits, cannot hold."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.core import AnyPlan, EwaldOptions, Ranks, as_points, summed
+from parki.core import AnyPlan, EwaldOptions, Ranks, RecordedSteps, as_points, summed
 from parki.errors import ParkiValueError
 from parki.suspensions import noise
 from parki.suspensions.noise import Couplets, White
@@ -49,6 +49,7 @@ class SphereMobility:
         self._start: Any = points, options, attached
         self._plans: dict[tuple[str, str], Any] = {}
         self._couplets: Couplets | None = None  # for noise of torques
+        self._steps: RecordedSteps | None = None
         self._noise_products = noise.FIRST  # which the last noise took
         self._shifted: SphereMobility | None = None
         self._shifting = threading.RLock()
@@ -78,6 +79,12 @@ class SphereMobility:
     def attached(self) -> Any:
         """What moves with the spheres."""
         return self.first.attached if self._start is None else self._start[2]
+
+    @property
+    def steps(self) -> RecordedSteps:
+        """The steps of solves, and their memory."""
+        self._steps = self._steps or RecordedSteps(self.first.space)
+        return self._steps
 
     @property
     def plans(self) -> Iterable[Any]:

@@ -17,6 +17,7 @@ import parki
 from parki import CellList
 from parki.cells import sorted_points
 from parki.dynamics.lubrication import Lubrication
+from parki.dynamics.moments import make_density, make_moves
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.ewald.far import stored_mesh
 from parki.ewald.near import p2p
@@ -152,6 +153,9 @@ def sort_as_devices_do(dtype: type) -> None:
     radii, options = np.full(POINTS, 0.01), flat.options(3, BOX)
     pairs = Lubrication(points.astype(float), radii, options, roughness=0.1)
     PairMatrix(space, pairs, np.ones((2, POINTS))).solve(np.ones((6, POINTS)))
+    pairs.acting(np.ones((6, POINTS)), np.diag([1.0, 1.0, -2.0]))
+    pairs.brownian_noise(np.ones((4, 3, pairs.first.size)))
+    make_moves(space, make_density(space, np.ones((11, POINTS))))
 
 
 def record(dtype: type) -> list[Call]:

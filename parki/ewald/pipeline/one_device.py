@@ -320,6 +320,11 @@ class OneDevice(PlacedOnDevice):
         if self.lists is not None and not self.short:
             self.lists.begun = True
 
+    def forgo_lists(self) -> None:
+        """Take no lists of pairs where near fields are short, because points soon move."""
+        if self.lists is not None and self.short:
+            self.lists.keep = False
+
     def near(self, dens: AnyArray) -> Any:
         """Return the near field alone of a density (rows, sources), of which more follow."""
         stages, capacity, count = cast(Stages, self.stages), self.capacity, dens.shape[1]

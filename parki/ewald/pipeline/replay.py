@@ -7,7 +7,7 @@ a graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from parki.ewald.near.p2p_lists import PairLists
@@ -82,8 +82,8 @@ class Applications:
     def __init__(self, problem: str) -> None:
         self.problem = problem
         # By what is done, or the number of densities, and whether lists of pairs are taken.
-        self._seen: set[tuple[int | str, bool]] = set()
-        self._graphs: dict[tuple[int | str, bool], Replay] = {}
+        self._seen: set[tuple[Hashable, bool]] = set()
+        self._graphs: dict[tuple[Hashable, bool], Replay] = {}
 
     def drop_lists(self) -> None:
         """Drop graphs that take lists of pairs, as for other points."""
@@ -125,7 +125,7 @@ class Applications:
     def repeat(
         self,
         space: ExecutionSpace,
-        key: tuple[int | str, bool],
+        key: tuple[Hashable, bool],
         work: Callable[[dict[str, Any]], None],
         inputs: dict[str, Any],
         outputs: dict[str, Any],

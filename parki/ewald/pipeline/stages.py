@@ -64,12 +64,13 @@ class FaxenCorrections(NamedTuple):
         of_results = {
             r: trg**2 * task.dtype.type(task.sum.faxen_factor(r)) for r in ("u", *task.want)
         }
-        factors: Any = np.asarray(task.sum.faxen_factors, dtype=task.dtype)
+        factors = task.sum.faxen_factors
+        constant = task.space.adapter.constant  # an upload would keep updates out of a graph
         return cls(
             None if radii is None else (trg, src),
             (
                 of_results if of_targets else None,
-                src**2 * task.xp.asarray(factors) if of_sources else None,
+                src**2 * constant(factors, task.dtype) if of_sources else None,
             ),
         )
 
