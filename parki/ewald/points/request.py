@@ -20,6 +20,7 @@ from parki.ewald.points.values import (
     check_want,
     like_points,
     result_rows,
+    result_shape,
 )
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Composite
@@ -44,21 +45,15 @@ class SumRequest:
         Shape of a density for one source.
     results : dict
         Shape of each result for one target.
-    parts : tuple of Composite
-        For each result.
-    whole : Composite
-        The composite that has all results.
-    composite : Composite or None
-        The same; None if it is the one sum of this name.
+    composites : tuple of Composite
+        For each result, if there is not one sum of this name that has them all.
     """
 
     kernel: str | Composite
     want: str | tuple[str, ...]
     density: tuple[int, ...]
     results: dict[str, tuple[int, ...]]
-    parts: tuple[Composite, ...]
-    whole: Composite
-    composite: Composite | None
+    composites: tuple[Composite, ...] = ()
 
     @classmethod
     def of(
@@ -72,27 +67,47 @@ class SumRequest:
         ------
         ParkiValueError, ParkiTypeError
         """
-        plain = not options.walled and not isinstance(kernel, Composite)
-        if plain:
+        if options.walled:
+            names, up = check_names(want), options.axes.index(2)
+            parts = tuple(near_wall(kernel, options.wall, n, up=up, by=by) for n in names)
+        elif isinstance(kernel, Composite):
+            names = check_names(want)
+            parts = tuple(of_result(kernel, n) for n in names)
+        else:
             kind = sum_of(kernel)
             kernel, names = kind.name, check_want(kind.name, want)
-            one = of_one(kind)
-        else:
-            names, one = check_names(want), kernel
-        if options.walled:
-            up = options.axes.index(2)
-            parts = tuple(near_wall(kernel, options.wall, n, up=up, by=by) for n in names)
-        else:
-            parts = tuple(of_result(one, n) for n in names)
-        shapes = {name: part.result for name, part in zip(names, parts, strict=True)}
-        want, whole = want if isinstance(want, str) else names, _of_all(names, parts)
-        plain = plain and all(part.kernel == kernel for part in whole.addends)
-        return cls(kernel, want, whole.density, shapes, parts, whole, None if plain else whole)
+            parts = ()
+            if kind.pressure and not {"p", "stress"}.isdisjoint(names):  # of other sums
+                parts = tuple(of_result(of_one(kind), n) for n in names)
+        want = want if isinstance(want, str) else names
+        if parts:
+            results = {name: part.result for name, part in zip(names, parts, strict=True)}
+            return cls(kernel, want, parts[0].density, results, parts)
+        results = {name: result_shape(kernel, name, 1)[:-1] for name in names}
+        return cls(kernel, want, kind.density_shape(1)[:-1], results)
+
+    @cached_property
+    def parts(self) -> tuple[Composite, ...]:
+        """A composite for each result, also of one sum."""
+        if self.composites:
+            return self.composites
+        one = of_one(SUMS[str(self.kernel)])
+        return tuple(of_result(one, name) for name in self.results)
+
+    @cached_property
+    def whole(self) -> Composite:
+        """The composite that has all results, also of one sum."""
+        return _of_all((*self.results,), self.parts)
+
+    @property
+    def composite(self) -> Composite | None:
+        """The same; None if it is the one sum of this name."""
+        return self.whole if self.composites else None
 
     @property
     def name(self) -> str:
         """The name of the sum."""
-        return self.composite.name if self.composite else str(self.kernel)
+        return self.whole.name if self.composites else str(self.kernel)
 
     def cloud(
         self,
@@ -124,6 +139,8 @@ class SumRequest:
     @cached_property
     def _of_points(self) -> tuple[str, bool]:
         """The sum that says which points there are, and whether maps alone take normals."""
+        if not self.composites:
+            return str(self.kernel), False
         kernels = [each.kernel for each in self.whole.addends]
         first = next((name for name in kernels if SUMS[name].normals), kernels[0])
         alone = isinstance(self.kernel, Composite) and SUMS[first].pair.point_radii is None
