@@ -22,8 +22,8 @@ def find_pairs(
     cells: pk.View2D[pk.int32],
     shape: pk.View2D[pk.int32],
     vectors: pk.View2D[REAL],
-    order: pk.View1D[pk.int32],
-    starts: pk.View1D[pk.int32],
+    order: pk.View1D[pk.int64],
+    starts: pk.View1D[pk.int64],
     reach: REAL,
     counts: pk.View1D[pk.int32],
     ends: pk.View1D[pk.int64],
@@ -109,7 +109,8 @@ def tabulate_pairs(
     p: int,
     gaps: pk.View1D[REAL],
     logs: pk.View1D[REAL],
-    kinds: pk.View1D[pk.int32],
+    kinds: pk.View2D[pk.int32],
+    sorts: int,
     weights: pk.View2D[REAL],
     nearest: REAL,
     log_nearest: REAL,
@@ -120,14 +121,14 @@ def tabulate_pairs(
 ):
     """Write the 37 numbers of pair p, by the weights of its kind: see `parki.dynamics.tables`.
 
-    Each kind has 27 rows of ``weights``: 9 of functions up to the gap ``nearest``, and 18 of
-    Chebyshev's polynomials beyond it, of an argument with that ``slope`` in the logarithm. Pairs
-    fade out towards the gap ``farthest``.
+    There are as many kinds as pairs of ``sorts`` of radii. Each has 27 rows of ``weights``: 9 of
+    functions up to the gap ``nearest``, and 18 of Chebyshev's polynomials beyond it, of an argument
+    with that ``slope`` in the logarithm. Pairs fade out towards the gap ``farthest``.
     """
     sums: List[REAL] = [0.0] * 37
     gap: REAL = gaps[p]
     log: REAL = 0.0 - logs[p]
-    row: int = 27 * kinds[p]
+    row: int = 27 * (sorts * kinds[0][p] + kinds[1][p])
     terms: List[REAL] = [0.0] * 9
     one: REAL = 1.0
     two: REAL = 0.0
@@ -324,3 +325,133 @@ def add_up(
             total += said[row][k]
             k = k + SLICE
         found[row][i] = total
+
+
+@pk.workunit
+def count_slots(
+    i: int,
+    ordered: pk.View1D[pk.int32],
+    total: int,
+    starts: pk.View1D[pk.int32],
+    counts: pk.View1D[pk.int32],
+):
+    """Find where the pairs of sphere i start, and how many they are.
+
+    ``ordered`` has the spheres of all pairs, in ascending order.
+    """
+    low: int = 0
+    high: int = total
+    while low < high:
+        middle: int = (low + high) // 2
+        if ordered[middle] < i:
+            low = middle + 1
+        else:
+            high = middle
+    found: int = 0
+    while low + found < total:
+        if ordered[low + found] != i:
+            break
+        found += 1
+    starts[i] = low
+    counts[i] = found
+
+
+@pk.workunit
+def place_slots(
+    i: int,
+    order: pk.View1D[pk.int64],
+    starts: pk.View1D[pk.int32],
+    counts: pk.View1D[pk.int32],
+    longest: pk.View1D[pk.int32],
+    ends: pk.View1D[pk.int64],
+    begins: pk.View1D[pk.int64],
+    places: pk.View1D[pk.int32],
+):
+    """Write down the slots of the pairs of sphere i.
+
+    ``ends`` are the sums of the ``longest`` numbers of pairs in the slices up to each of them.
+    """
+    part: int = i // SLICE
+    k: pk.int64 = ends[part] - longest[part]
+    k = SLICE * k + i - SLICE * part
+    begins[i] = k
+    for n in range(counts[i]):
+        places[order[starts[i] + n]] = k
+        k = k + SLICE
+
+
+@pk.workunit
+def locate_spheres(
+    i: int,
+    points: pk.View2D[REAL],
+    vectors: pk.View2D[REAL],
+    inverse: pk.View2D[REAL],
+    cuts: pk.View2D[REAL],
+    shape: pk.View2D[pk.int32],
+    inside: pk.View2D[REAL],
+    cells: pk.View2D[pk.int32],
+    keys: pk.View1D[pk.int32],
+):
+    """Move sphere i by periods into the box, and find its cell along each of the ``vectors``.
+
+    ``cuts`` has where cells begin along each of them, and how many there are per unit. A point that
+    is no number is in the first cell.
+    """
+    place: List[REAL] = [0.0] * 3
+    period: List[REAL] = [0.0] * 3
+    key: int = 0
+    for a in range(3):
+        place[a] = points[0][i] * inverse[0][a] + points[1][i] * inverse[1][a]
+        place[a] += points[2][i] * inverse[2][a]
+        if shape[1][a] == 1:
+            period[a] = pk.floor(place[a])
+    for a in range(3):
+        x: REAL = points[a][i] - period[0] * vectors[0][a]
+        inside[a][i] = x - period[1] * vectors[1][a] - period[2] * vectors[2][a]
+        within: REAL = (place[a] - period[a] - cuts[0][a]) * cuts[1][a]
+        cell: int = 0
+        if within >= 0.0:
+            cell = shape[0][a] - 1
+            if within < cell:
+                cell = int(within)
+        cells[a][i] = cell
+        key = key * shape[0][a] + cell
+    keys[i] = key
+
+
+@pk.workunit
+def measure_pairs(
+    p: int,
+    first: pk.View1D[pk.int32],
+    second: pk.View1D[pk.int32],
+    radii: pk.View1D[REAL],
+    sorts: pk.View1D[pk.int32],
+    vectors: pk.View2D[REAL],
+    least: REAL,
+    farthest: REAL,
+    axes: pk.View2D[REAL],
+    gaps: pk.View1D[REAL],
+    overlaps: pk.View1D[REAL],
+    kinds: pk.View2D[pk.int32],
+):
+    """Write the unit vector of pair p, its gap from ``least`` to ``farthest``, and its overlap.
+
+    And the ``sorts`` of both radii, by their size.
+    """
+    i: int = first[p]
+    j: int = second[p]
+    x: REAL = vectors[0][p]
+    y: REAL = vectors[1][p]
+    z: REAL = vectors[2][p]
+    r: REAL = pk.sqrt(x * x + y * y + z * z)
+    both: REAL = radii[i] + radii[j]
+    overlaps[p] = 1.0 - r / both
+    gaps[p] = pk.fmin(pk.fmax(2.0 * r / both - 2.0, least), farthest)
+    inverse: REAL = 0.0
+    if r > 0.0:
+        inverse = 1.0 / r
+    axes[0][p] = x * inverse
+    axes[1][p] = y * inverse
+    axes[2][p] = z * inverse
+    kinds[0][p] = sorts[i]
+    kinds[1][p] = sorts[j]

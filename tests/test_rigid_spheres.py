@@ -186,6 +186,19 @@ def test_close_pairs_are_near_pairs_each_of_which_is_there_once(options, radius)
     np.testing.assert_allclose(both[:, order[0]], expected[:, order[1]], atol=1e-12)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("options", [CUBE, OPEN])
+def test_points_that_are_no_numbers_are_refused(options):
+    rigid = parki.RigidSpheres(POINTS, RADII, **options)
+    for value in (np.nan, np.inf, -np.inf):
+        points = POINTS.copy()
+        points[1, 2] = value
+        with pytest.raises(parki.ParkiError, match="points contains NaN or infinity"):
+            rigid.update_points(points)
+        assert (rigid.points == POINTS).all()
+    assert np.isfinite(rigid.velocities(vectors())).all()
+
+
 def test_too_many_pairs_are_refused(monkeypatch):
     monkeypatch.setattr(close, "MOST", 3)
     with pytest.raises(parki.ParkiError, match=r"radii up to 0.2 have 2\*\*31 close pairs or more"):
@@ -327,7 +340,8 @@ def test_net_forces_with_free_axes_are_of_the_dense_matrices(periodicity):
     assert (forces * moves[:3]).sum() < 0
     assert off(motion.velocities, rigid.factor * moves[:3]) < 2e-7
     assert off(motion.turns, rigid.factor * moves[3:]) < 2e-6
-    stresslets = moments.symmetric(np, acts[6:]) + equations.pairs.acting(moves, -strain)[1]
+    stresslets = moments.symmetric(equations.mobility.space, acts[6:])
+    stresslets += equations.pairs.acting(moves, -strain)[1]
     assert off(motion.stresslets, stresslets) < 2e-6
 
     again = rigid.solve(forces, torques, gradient=flow, start=motion)

@@ -69,7 +69,7 @@ def stresslets(equations: RigidEquations, w: AnyArray) -> Any:
     """Return the change of the stresslets (3, 3, N) of forces w along w: Brownian ones over kT."""
     slips, forces, drifting = drift(equations, w, stresslets=True)
     change = solver.solve(equations, -slips, -forces)
-    drifting = drifting + moments.symmetric(equations.xp, change.acts[6:])
+    drifting = drifting + moments.symmetric(equations.mobility.space, change.acts[6:])
     if equations.pairs is not None:
         drifting += equations.pairs.acting(change.moves)[1]
     return drifting

@@ -30,7 +30,15 @@ def kernel(file: str, name: str, space: ExecutionSpace, **constants: Any) -> Ker
 def kernels(space: ExecutionSpace) -> list[Kernel]:
     """Return all kernels of pairs of spheres."""
     given = {
-        "close_pairs": ("tabulate_pairs", "act", "shake", "add_up"),
+        "close_pairs": (
+            "tabulate_pairs",
+            "act",
+            "shake",
+            "add_up",
+            "count_slots",
+            "place_slots",
+            "locate_spheres",
+        ),
         "resist": (
             "resist",
             "multiply_blocks",
@@ -90,37 +98,40 @@ def close_pairs(
     vectors, periodic = options.vectors, np.array(options.periodic)
     inverse, constant = np.linalg.inv(vectors), space.adapter.constant
     widths = 1 / np.sqrt((inverse**2).sum(axis=0))
-    places = constant(inverse.T, np.float64) @ points
-    low, extent = np.zeros((3, 1)), np.ones((3, 1))
+    low, extent = np.zeros(3), np.ones(3)
     if not periodic.all():
-        ends = to_host(xp.stack([places.min(axis=1), places.max(axis=1)]))
-        low[~periodic, 0] = ends[0, ~periodic]
-        extent[~periodic, 0] = np.maximum(ends[1] - ends[0], np.finfo(float).tiny)[~periodic]
-    periods = xp.floor(places) * constant(periodic[:, None], np.float64)
-    points, places = points - constant(vectors.T, np.float64) @ periods, places - periods
+        with np.errstate(invalid="ignore"):  # sums refuse points that are no numbers
+            places = constant(inverse.T, np.float64) @ points
+        ends = np.nan_to_num(to_host(xp.stack([places.min(axis=1), places.max(axis=1)])))
+        low[~periodic] = ends[0, ~periodic]
+        extent[~periodic] = np.maximum(ends[1] - ends[0], np.finfo(float).tiny)[~periodic]
     # Cells are somewhat wider than spheres reach, so that rounding takes no pair over two of them.
-    many = widths * extent[:, 0] / (farthest * MARGIN)
+    with np.errstate(over="ignore"):
+        many = widths * extent / (farthest * MARGIN)
     shape = np.clip(many, 1, 2 * math.ceil(count ** (1 / 3))).astype(int)
-    over = np.where(periodic, np.ceil(shape / many), 1)
-    per_unit = shape[:, None] / extent
-    highest = constant(shape[:, None] - 1, np.float64)
-    # Sums refuse points that are no numbers, which belong to no cell.
-    within = xp.nan_to_num((places - constant(low, np.float64)) * constant(per_unit, np.float64))
-    cells = xp.minimum(xp.maximum(within, 0.0), highest).astype(np.int32)
-    key = (cells[0] * int(shape[1]) + cells[1]) * int(shape[2]) + cells[2]
-    order = xp.argsort(key, kind="stable")
-    starts = xp.searchsorted(key[order], xp.arange(math.prod(shape) + 1), side="left")
-    counts, ends = xp.empty(count, np.int32), None
-    given = {
-        "points": xp.ascontiguousarray(points),
-        "radii": radii,
-        "cells": xp.ascontiguousarray(cells),
+    over = np.ceil(shape / np.where(periodic, many, shape))
+    box = {
         "shape": constant(np.stack([shape, periodic, over]), np.int32),
         "vectors": constant(vectors, np.float64),
-        "order": order.astype(np.int32),
-        "starts": starts.astype(np.int32),
+    }
+    inside, cells = xp.empty((3, count)), xp.empty((3, count), np.int32)
+    keys, cuts = xp.empty(count, np.int32), constant(np.stack([low, shape / extent]), np.float64)
+    locate = kernel("close_pairs", "locate_spheres", space)
+    where = {"inside": inside, "cells": cells, "keys": keys, "cuts": cuts}
+    inverse, points = constant(inverse, np.float64), xp.ascontiguousarray(points)
+    locate(count, threads(count), points=points, inverse=inverse, **where, **box)
+    order = xp.argsort(keys, kind="stable")
+    starts = xp.searchsorted(keys[order], xp.arange(math.prod(shape) + 1), side="left")
+    counts, ends = xp.empty(count, np.int32), None
+    given = {
+        "points": inside,
+        "radii": radii,
+        "cells": cells,
+        "order": order,
+        "starts": starts,
         "reach": reach,
         "counts": counts,
+        **box,
     }
     for writes in (0, 1):
         find = kernel("close_pairs", "find_pairs", space, WRITES=writes)
@@ -173,23 +184,20 @@ class Slots:
 
     def _share(self, first: Any, second: Any) -> None:
         """Give slots to the spheres of pairs."""
-        count = self.count
-        spheres = np.concatenate([first, second])
+        spheres, slices = np.concatenate([first, second]), -(-self.count // SLICE)
         order = np.argsort(spheres, kind="stable")
-        ordered, every = spheres[order], np.arange(count, like=first)
-        ends = np.searchsorted(ordered, every, side="right")
-        counts = np.diff(ends, prepend=0)
-        longest = np.zeros_like(counts, shape=(-(-count // SLICE) * SLICE,))
-        longest[:count] = counts
-        longest = longest.reshape(-1, SLICE).max(axis=1)
-        after = SLICE * np.cumsum(longest)
-        begins = (after - SLICE * longest)[every // SLICE] + every % SLICE
-        of_sphere = np.arange(spheres.size, like=first) - (ends - counts)[ordered]
-        places = np.empty_like(spheres)
-        places[order] = begins[ordered] + SLICE * of_sphere
-        self.places = places.reshape(2, -1)
-        self.counts, self.begins = counts.astype(np.int32), begins.astype(np.int64)
-        self.size = int(after[-1])  # for which a device waits
+        counts, starts = np.empty_like(spheres, shape=(2, SLICE * slices))
+        total, every = spheres.size, slices * SLICE
+        given = {"starts": starts, "counts": counts}
+        count = kernel("close_pairs", "count_slots", self.space)
+        count(every, threads(every), ordered=spheres[order], total=total, **given)
+        longest = counts.reshape(-1, SLICE).max(axis=1)
+        ends, places = np.cumsum(longest, dtype=np.int64), np.empty_like(spheres)
+        place = kernel("close_pairs", "place_slots", self.space)
+        own = {"begins": self.begins, "places": places, "order": order}
+        place(self.count, threads(self.count), longest=longest, ends=ends, **given, **own)
+        self.counts, self.places = counts[: self.count], places.reshape(2, -1)
+        self.size = SLICE * int(ends[-1])  # for which a device waits
 
     def add_up(self, said: Any) -> Any:
         """Return the sums (rows, N) of what is said (rows, size)."""

@@ -25,7 +25,6 @@ from parki.typing import AnyArray
 SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these
 ROUNDING = 1e-6  # by which spheres that touch may overlap
 SAME = 1 - 1e-12  # overlap of rough ones, whose direction rounding makes
-TINY = float(np.finfo(np.float64).tiny)
 
 
 class Lubrication:
@@ -76,8 +75,7 @@ class Lubrication:
 
     def _check(self, smooth: bool) -> None:
         """Refuse smooth spheres that overlap, and any two at one place."""
-        over = 1 - self._distances / self._sums
-        most = ROUNDING if smooth else SAME
+        over, most = self._overlaps, ROUNDING if smooth else SAME
         if float(over.max()) <= most:
             return
         worst = int(over.argmax())
@@ -95,14 +93,29 @@ class Lubrication:
 
     def _place(self, vectors: AnyArray) -> None:
         """Take the vectors from first to second spheres, (3, n)."""
-        self._sums = self.radii[self.first] + self.radii[self.second]
-        self._distances = np.sqrt((vectors**2).sum(axis=0))
-        self.gaps = np.clip(2 * self._distances / self._sums - 2, self.least, FAR)
-        # Two at one place are refused.
-        self.vectors, self.axes = vectors, vectors / np.maximum(self._distances, TINY)
-        self.rows = np.zeros_like(self.axes, shape=(len(WHERE), self.gaps.size))
-        if self.gaps.size:
-            numbers = self.tables.scalars(self.first, self.second, self.gaps)
+        xp, count = self.space.array_module, vectors.shape[1]
+        self.vectors = xp.ascontiguousarray(vectors)
+        self.axes, self.gaps = (np.empty_like(self.radii, shape=s) for s in ((3, count), (count,)))
+        self._overlaps = np.empty_like(self.gaps)
+        kinds = np.empty_like(self.first, shape=(2, count))
+        kernel("close_pairs", "measure_pairs", self.space)(
+            count,
+            threads(count),
+            first=self.first,
+            second=self.second,
+            radii=self.radii,
+            sorts=self.tables.sorts,
+            vectors=self.vectors,
+            least=self.least,
+            farthest=FAR,
+            axes=self.axes,
+            gaps=self.gaps,
+            overlaps=self._overlaps,
+            kinds=kinds,
+        )
+        self.rows = np.zeros_like(self.axes, shape=(len(WHERE), count))
+        if count:
+            numbers = self.tables.scalars(self.first, self.second, self.gaps, kinds)
             self.rows = np.take(numbers, self.space.adapter.constant(WHERE, np.int64), axis=0)
 
     @property

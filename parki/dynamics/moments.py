@@ -101,14 +101,16 @@ def self_mobility(xp: ArrayModule, radii: AnyArray) -> Any:
     return sizes[:, None] / radii ** powers[:, None]
 
 
-def symmetric(xp: ArrayModule, numbers: AnyArray) -> Any:
+def symmetric(space: ExecutionSpace, numbers: AnyArray) -> Any:
     """Return tensors (3, 3, N) of five numbers (5, N)."""
-    return xp.tensordot(xp.asarray(BASIS[3:]), numbers, axes=(0, 0))
+    basis = space.adapter.constant(BASIS[3:], np.float64)
+    return space.array_module.tensordot(basis, numbers, axes=(0, 0))
 
 
-def five(xp: ArrayModule, tensors: AnyArray) -> Any:
+def five(space: ExecutionSpace, tensors: AnyArray) -> Any:
     """Return the five numbers (5, N) of symmetric tensors (3, 3, N) without a trace."""
-    return xp.tensordot(xp.asarray(BASIS[3:]), tensors, axes=2)
+    basis = space.adapter.constant(BASIS[3:], np.float64)
+    return space.array_module.tensordot(basis, tensors, axes=2)
 
 
 FEW = 4096  # spheres, whose numbers take less time than to wake another thread

@@ -38,6 +38,8 @@ class RadiusTables:
     ----------
     radii : array, shape (N,), float64
     largest : float
+    sorts : array, shape (N,), int32
+        The place of each radius among all that there are.
     matrix : ndarray, shape (scalars, scalars), or None
         What takes out of the scalars that pairs resist a common motion, where that counts.
     """
@@ -50,9 +52,9 @@ class RadiusTables:
         self.largest = float(np.max(radii, initial=0.0))
         sizes, kinds = np.unique(radii, return_inverse=True)
         self.few = len(sizes) <= FEW
+        self.sorts = xp.asarray(kinds.reshape(-1).astype(np.int32))
         if not self.few:
             return
-        self._kinds = xp.asarray(kinds.reshape(-1).astype(np.int32))
         self._count, every = len(sizes), np.zeros((len(sizes), len(sizes), 27, len(SCALARS)))
         for i, large in enumerate(sizes):
             for j, small in enumerate(sizes[: i + 1]):
@@ -60,12 +62,14 @@ class RadiusTables:
                 every[i, j] = each if self.matrix is None else each @ self.matrix.T
         self._weights = xp.asarray(every.reshape(-1, len(SCALARS)))
 
-    def scalars(self, first: Any, second: Any, gaps: Any) -> Any:
-        """Return the scalars of pairs (scalars + 1, n), the last ones of which are zero."""
+    def scalars(self, first: Any, second: Any, gaps: Any, kinds: Any) -> Any:
+        """Return the scalars of pairs (scalars + 1, n), the last ones of which are zero.
+
+        ``kinds`` (2, n) are the sorts of both radii.
+        """
         found = np.empty_like(gaps, shape=(len(SCALARS) + 1, gaps.size))
         found[-1] = 0
         if self.few:
-            kinds = self._kinds[first] * self._count + self._kinds[second]
             tabulate = kernel("close_pairs", "tabulate_pairs", self.space)
             tabulate(
                 gaps.size,
@@ -73,6 +77,7 @@ class RadiusTables:
                 gaps=gaps,
                 logs=np.log(gaps),
                 kinds=kinds,
+                sorts=self._count,
                 weights=self._weights,
                 nearest=NEAR,
                 log_nearest=math.log(NEAR),

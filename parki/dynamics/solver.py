@@ -265,7 +265,7 @@ def motion(
     ``factor`` is ``1 / (8 pi viscosity)``.
     """
     moves = factor * solution.moves
-    stresslets = moments.symmetric(equations.xp, solution.acts[6:])
+    stresslets = moments.symmetric(equations.mobility.space, solution.acts[6:])
     if equations.pairs is not None:
         stresslets += equations.pairs.acting(solution.moves, -strain)[1]
     dtype = equations.mobility.dtype
@@ -316,7 +316,7 @@ def sides(
     flow = moments.gradient(gradient, equations.mobility.options)
     strain = (flow + flow.T) / (2 * factor)
     if strain.any():
-        k[6:] = -moments.five(equations.xp, equations.xp.asarray(strain))[:, None]
+        k[6:] = -moments.five(equations.mobility.space, equations.xp.asarray(strain))[:, None]
     if strain.any() and equations.pairs is not None:
         f += equations.pairs.acting(strain=strain, stresslets=False)[0]
     return k, f, strain
@@ -341,7 +341,7 @@ def begun(
     moves = equations.xp.concatenate(arrays[:2]) / factor
     if equations.pairs is not None:
         arrays[2] = arrays[2] - equations.pairs.acting(moves, -strain)[1]
-    return Start(moments.five(equations.xp, arrays[2]), moves)
+    return Start(moments.five(equations.mobility.space, arrays[2]), moves)
 
 
 def _double(equations: RigidEquations, name: str, values: AnyArray) -> Any:
