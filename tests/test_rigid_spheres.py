@@ -520,6 +520,15 @@ def test_a_device_solves_as_the_host_and_is_seldom_waited_for(monkeypatch, optio
     assert waits["get"] <= 2  # of the check of the forces
 
 
+def test_a_callback_may_solve(cubic):
+    inner = []
+    exact, other = cubic.solve(vectors(1)), cubic.solve(vectors(2))
+    found = cubic.solve(vectors(1), callback=lambda _: inner.append(cubic.solve(vectors(2))))
+    assert (found.velocities == exact.velocities).all()
+    assert len(inner) == exact.products
+    assert all((each.velocities == other.velocities).all() for each in inner)
+
+
 def test_steps_with_pairs_are_as_many_as_they_need(monkeypatch):
     """A device makes as many each time, and more where these were not enough."""
     let_the_host_record(monkeypatch)

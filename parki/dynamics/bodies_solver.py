@@ -271,7 +271,7 @@ class BodyEquations:
         def mobility(forces: AnyArray) -> Any:
             return self.mobility.product("velocity", {"force": forces}, factor=FACTOR, checked=True)
 
-        steps = self.mobility.steps
+        steps = self.mobility.steps.unused()
         steps.begin(self.placed, "bodies are elsewhere, in other arrays, after each step")
         return conjugate(
             steps,

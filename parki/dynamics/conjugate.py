@@ -163,20 +163,21 @@ def conjugate(
         z, w = last(arrays["length"], arrays["z"], arrays["w"])
         _put(steps, acts=arrays["x"] + z, moves=arrays["u"] + w)
 
-    steps(("begin", kind()), begin, partial(multiply, "x"), first)
-    products = 1
-    while True:
-        left, size, energy = steps.read()[:3]
-        error, positive = _error(left, size, energy)
-        if show is not None:
-            show(error)
-        if error <= accuracy:
-            steps(("end", kind()), end)
-            return Solved(arrays["acts"].copy(), arrays["moves"].copy(), products, error)
-        if products >= most or not positive:
-            raise ParkiError(_why(error, accuracy, products, positive, of))
-        steps(("step", kind()), partial(multiply, "p"), again)
-        products += 1
+    with steps.busy():
+        steps(("begin", kind()), begin, partial(multiply, "x"), first)
+        products = 1
+        while True:
+            left, size, energy = steps.read()[:3]
+            error, positive = _error(left, size, energy)
+            if show is not None:
+                show(error)
+            if error <= accuracy:
+                steps(("end", kind()), end)
+                return Solved(arrays["acts"].copy(), arrays["moves"].copy(), products, error)
+            if products >= most or not positive:
+                raise ParkiError(_why(error, accuracy, products, positive, of))
+            steps(("step", kind()), partial(multiply, "p"), again)
+            products += 1
 
 
 def _put(steps: RecordedSteps, **values: Any) -> None:

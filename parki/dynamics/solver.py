@@ -124,7 +124,8 @@ def solve(
     ParkiError
         If it does not converge.
     """
-    mobility, resistance, steps = equations.mobility, equations.matrix, equations.mobility.steps
+    mobility, resistance = equations.mobility, equations.matrix
+    steps = mobility.steps.unused()
     if not equations.count:
         return Solved(0 * k, 0 * f, 0, 0.0)
     steps.begin(*mobility.recording)
@@ -132,7 +133,7 @@ def solve(
     # If there is one, R does not resist a common velocity of all spheres.
     gauged, xp = moments.gauged(mobility.options), equations.xp
     k, f, d = steps.keep(k=k, f=f, d=mobility.diagonal)
-    given = None if start is None else steps.keep(stresslets=start.stresslets, moves=start.moves)
+    given = None if start is None else steps.keep(stresslets=start.stresslets, before=start.moves)
     numbers = steps.numbers
     power = steps.empty("power", (), np.dtype(np.int32))
     if resistance is not None:

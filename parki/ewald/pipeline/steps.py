@@ -8,7 +8,8 @@ makes them. A CPU simply does what it is given.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from parki.ewald.pipeline.replay import Applications
@@ -33,10 +34,24 @@ class RecordedSteps:
         self.space = space
         self.arrays: dict[str, Any] = {}
         self.told: list[float] = []
+        self._busy = False
         self._report: Any = None
         self._graphs: Applications | None = None
         self._owner: Any = None
         self._copied: dict[str, Any] = {}
+
+    def unused(self) -> RecordedSteps:
+        """Return these steps; others, as long as a solve takes these, whose callback solves."""
+        return RecordedSteps(self.space) if self._busy else self
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Take the steps for a solve."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
     @property
     def numbers(self) -> Any:
