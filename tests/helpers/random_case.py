@@ -121,10 +121,11 @@ class Case:
         while names and self.odd and (much or self.pick(True, False)):
             self.odd -= 1
             name = self.pick(*names)
-            old, new = found.get(name), self.pick(*ODD)
+            # Copies: no case may change the values of those after it, as results or iterators do.
+            old, new = found.get(name), copy.deepcopy(self.pick(*ODD), {id(math): math})
             text = repr(new)[:60]
             if name in OTHERS and self.pick(True, True, False):
-                new = self.pick(*OTHERS[name])
+                new = copy.deepcopy(self.pick(*OTHERS[name]))
                 text = repr(new)
             elif isinstance(old, dict) and self.pick(True, False):
                 self.odd += 1
@@ -132,8 +133,7 @@ class Case:
             elif isinstance(old, self.xp.ndarray) and self.pick(True, True, False):
                 text = self.pick(*CHANGES)
                 new = changed(old, text)
-            # A copy: no case may change the values of those after it, as results or iterators do.
-            found[name] = copy.deepcopy(new, {id(math): math})
+            found[name] = new
             self.said.append(f"{name}={text}")
         return found
 
