@@ -265,17 +265,18 @@ def strains_of(
     # By the pipeline that the derivative by targets leaves, whose sum is this one.
     density = dens[0].reshape(SUMS[kernel].density_shape(dens.shape[-1]))
     cloud = take_cloud(kernel, trg, src, norms, options, exclude=labels)
-    placed = EwaldSum(OneDevice(), kernel, cloud, want)
+    placed = EwaldSum(OneDevice(), kernel, cloud, want, one_shot=True)
     placed.density(density)  # which refuses impossible ones
     with placed.access():
-        placed.place(one_shot=True)
+        placed.place()
+        placed = placed.committed(*placed.validate_pending())
         if placed.pipeline.setup is None:
             return [np.zeros((3, 3)) for _ in dens]
         task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
         pairs = zip(placed.solvers(dens), order.rows(values), strict=True)
         strains = [fields.strained(density, weights) for density, weights in pairs]
-    placed.cache_setup(one_shot=True)
+    placed.cache_setup()
     rotation = np.eye(3)[order.axes]
     if order.rotation is not None:
         rotation = order.rotation @ rotation

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from parki.ewald.far.spreading import check_spreading
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.pair import check_wanted
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.protocol import (
     Access,
@@ -26,6 +27,7 @@ from parki.ewald.pipeline.protocol import (
     Watch,
     cache_pipeline,
     cached_pipeline,
+    peek_pipeline,
     unwatched,
 )
 from parki.ewald.points import (
@@ -70,6 +72,9 @@ class EwaldSum:
         that, "grad_tensor", of shape (3, Nt). It is what a source of `parki.vjp` feels.
     access : Access, optional
         That of the plan it belongs to. Default: one of its own.
+    one_shot : bool
+        Whether it takes what the last such sum of one density has left. If a device can place the
+        points by that before the host has looked at their values, they are `pending`.
 
     Attributes
     ----------
@@ -94,13 +99,16 @@ class EwaldSum:
         *,
         tensors: AnyArray = None,
         access: Access | None = None,
+        one_shot: bool = False,
     ) -> None:
         self._flux_seen = False  # by `look_for_flux`
         self.pending: Cloud | None = None
         self._seen: Cloud | None = None  # late before, of which `cloud` is not made yet
         self.pipeline = pipeline
         with pipeline.ranks.collective("Plan"), read_once(), told():
-            cloud, kernel = cloud.checked().owned(), sum_of(kernel).name
+            if not one_shot:
+                cloud = cloud.checked()
+            cloud, kernel = cloud.owned(), sum_of(kernel).name
             arrays, options = cloud.arrays, cloud.options
             if options.walled:
                 raise ParkiValueError(
@@ -129,8 +137,29 @@ class EwaldSum:
                 shape = TENSOR_ROWS, cloud.targets
                 tensors = like_points("tensors", tensors, self.task.space, self.dtype)
                 arrays["tensors"] = check_density("tensors", tensors, shape, of="targets")
-            self._take(self._surveyed(self.task, cloud))
-            self.lattice = self._cloud.lattice
+            self._one_shot = one_shot
+            cached = peek_pipeline(self.task) if one_shot and pipeline.ranks.serial else None
+            if cached is not None:
+                systems, labels = cached.marks
+                if (cloud.systems, cloud.labels) == (systems, labels):
+                    cloud = replace(cloud, systems=systems, labels=labels)
+            if cached is not None and self._may_follow(cached, cloud):
+                self.lattice = resolve(options, np.empty((0, 3)), size=self.task.sum.pair.size)
+                self._cloud, self.pending = cast(SurveyedCloud, cloud), cloud
+            else:
+                self._survey(cloud if cloud.extents is not None else cloud.checked())
+
+    def _survey(self, cloud: Cloud) -> None:
+        self._take(self._surveyed(self.task, cloud))
+        self.lattice = self._cloud.lattice
+
+    def _may_follow(self, pipeline: Pipeline, cloud: Cloud) -> bool:
+        """Return whether a pipeline may place points before the host has looked at them."""
+        if cloud.labels is not pipeline.marks[1]:
+            return False
+        if not self._depends_on_no_values(self.task, cloud):
+            return False
+        return pipeline.follows(self.order.arrays(cloud.distinct))
 
     def place(self, one_shot: bool = False) -> None:
         """Place the points; ``one_shot`` says that one density to sum follows at once.
@@ -138,18 +167,32 @@ class EwaldSum:
         On a device the near field of that density runs while the far field is set up.
         """
         cached, done = None, None
-        if self.pipeline.ranks.serial and not self._cloud.systems:
+        one_shot = one_shot or self._one_shot
+        if self.pipeline.ranks.serial and (self._one_shot or not self._cloud.systems):
             cached, done = cached_pipeline(self.task, one_shot)
+        if cached is not None and self._one_shot and cached.marks[0] != self._cloud.systems:
+            cached = None  # it is for others
         with self.access():
             self.access.follow(done)
+            if (late := self.pending) is not None:
+                if cached is not None and self._may_follow(cached, late):
+                    cached.begin()
+                    arrays = self.order.arrays(late.distinct)
+                    if cached.place_async(self.task, self.lattice, arrays):
+                        self.pipeline = cached
+                        return
+                self.pending = None
+                self._survey(late.checked())
             self.pipeline = self._placed(self.task, self._points, one_shot, cached)
 
-    def cache_setup(self, one_shot: bool = False) -> None:
+    def cache_setup(self) -> None:
         """Leave a set-up for other plans like this one; after one sum, the pipeline itself."""
         pipeline = self.pipeline
-        if pipeline.ranks.serial and pipeline.setup is not None and not self._cloud.systems:
-            remaining = pipeline if one_shot else pipeline.for_new_plans()
-            cache_pipeline(self.task, one_shot, remaining, self.access.done)
+        if pipeline.ranks.serial and pipeline.setup is not None:
+            if self._one_shot:
+                cache_pipeline(self.task, True, pipeline, self.access.done)
+            elif not self._cloud.systems:
+                cache_pipeline(self.task, False, pipeline.for_new_plans(), self.access.done)
 
     # ------------------------------------------------------------------ what is placed
     @property
@@ -196,7 +239,7 @@ class EwaldSum:
         warn_of_images(task, survey, cloud.arrays, ranks.sum)
         # An empty plan keeps no box or parameters: choose them from these points.
         empty = self.pipeline.setup is None or not all(survey.totals)
-        before, size = None if empty else self._cloud.lattice, task.sum.pair.size
+        before, size = None if empty else self.lattice, task.sum.pair.size
         lattice = resolve(options, survey.extents, before, size)
         corners = None if empty else outgrown(options, lattice, survey.extents)
         if corners is not None:
@@ -253,20 +296,23 @@ class EwaldSum:
         return new
 
     def _places_async(self, new: EwaldSum, cloud: Cloud) -> bool:
-        """Let a device place points before the host has looked at them; return whether it can.
-
-        Not where it depends on the points what else is done: where they set the box, or a warning
-        may be due, or their normals are rounded.
-        """
-        task = new.task
-        if None in task.options.edges or task.flux or may_warn(task, cloud.same):
+        """Let a device place points before the host has looked at them; return whether it can."""
+        if cloud.labels is not self._cloud.labels:
             return False
-        if cloud.systems or cloud.labels is not self._cloud.labels:
-            return False
-        if task.mixed and task.sum.normals:
+        if not self._depends_on_no_values(new.task, cloud):
             return False
         arrays = new.order.arrays(cloud.distinct)
-        return self.pipeline.place_async(task, new.lattice, arrays)
+        return self.pipeline.place_async(new.task, new.lattice, arrays)
+
+    @staticmethod
+    def _depends_on_no_values(task: Task, cloud: Cloud) -> bool:
+        """Return whether it does not depend on the points what else is done.
+
+        It does where they set the box, or a warning may be due, or their normals are rounded.
+        """
+        if None in task.options.edges or task.flux or may_warn(task, cloud.same):
+            return False
+        return not (cloud.systems or (task.mixed and task.sum.normals))
 
     def validate_pending(self) -> tuple[bool, bool]:
         """Return whether late points were in the box, and suit the set-up; the host waits."""
@@ -357,17 +403,35 @@ class EwaldSum:
         count = self.counts[0]
         return {n: (*several, *shape, count) for n, shape in self._result_shapes.items()}
 
-    def density(self, dens: AnyArray) -> Any:
+    def density(self, dens: AnyArray, looked: bool = True) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
-        Refuse an impossible one. One-shot sums take it; a plan has its own, `AnyPlan._density`.
+        Refuse an impossible one, unless its values are ``looked`` at later, by `refuse_invalid`.
+        One-shot sums take it; a plan has its own, `AnyPlan._density`.
         """
         values = like_points("dens", dens, self.task.space, self.dtype)
         shape = self.task.sum.density_shape(self.counts[1])
         values = as_rows("dens", values, shape, several=True)
         self.require_several(values)
-        check_values("dens", values, shape, self.task.mixed)
+        if looked:
+            check_values("dens", values, shape, self.task.mixed)
         return values
+
+    def count_invalid(self, values: AnyArray) -> None:
+        """Count the impossible values of a density on a device; wait for nothing."""
+        if values.size:
+            counts = self.pipeline.counts or InvalidValues(
+                self.task.space, self.dtype, self.task.mixed
+            )
+            self.pipeline.counts = counts
+            counts.count(values)
+
+    def refuse_invalid(self, values: AnyArray) -> None:
+        """Refuse a density with impossible values among those that were counted last."""
+        counts = self.pipeline.counts
+        if values.size and counts is not None and counts.any_found():
+            shape = self.task.sum.density_shape(self.counts[1])
+            check_values("dens", values, shape, self.task.mixed)
 
     def require_several(self, values: AnyArray) -> None:
         """Refuse more densities at once than there is memory for: what they need beyond one."""
@@ -405,16 +469,25 @@ def place_and_sum(
 
     The density is checked along with the rest, before any work. All ranks are in one call.
     """
-    placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors)
-    values = placed.density(dens)
+    placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors, one_shot=True)
+    values = placed.density(dens, looked=placed.pending is None)
     with placed.access():
-        placed.place(one_shot=True)
+        late = placed.pending is not None
+        placed.place()
+        if late:
+            placed.count_invalid(values)
         strain = None
         if strained:
             count = placed.systems.count if placed.systems else 1
             strain = placed.task.xp.empty((len(values) if values.ndim > 2 else 1, 9, count))
-        results = as_given(placed.summed(values, None, unwatched, strain), dens)
-        return placed, (results, strain) if strained else results
+        results = placed.summed(values, None, unwatched, strain)
+        if late:
+            placed.refuse_invalid(values)
+        seen = placed.committed(*placed.validate_pending())
+        if seen.pipeline is not placed.pipeline:
+            results = seen.summed(values, None, unwatched, strain)
+        results = as_given(results, dens)
+        return seen, (results, strain) if strained else results
 
 
 def sum_once(
@@ -451,5 +524,5 @@ def sum_once(
         placed, result = place_and_sum(
             ranks.engine(), kernel, cloud, dens, want, tensors=tensors, strained=strained
         )
-    placed.cache_setup(one_shot=True)
+    placed.cache_setup()
     return result

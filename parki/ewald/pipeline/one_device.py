@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from parki.ewald.choice.memory import Memory, Use, check_memory
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.arrival import Arrival, PlacedOnDevice, wrapped
@@ -202,6 +203,15 @@ class OneDevice(PlacedOnDevice):
         return arrival.suits
 
     # ------------------------------------------------------------------ points that follow
+    @property
+    def marks(self) -> tuple[Systems | None, Labels | None]:
+        """The systems and labels of the points that are placed: see `Pipeline.marks`."""
+        return (None, None) if self.stages is None else (self.stages.systems, self.stages.labels)
+
+    def follows(self, arrays: dict[str, AnyArray]) -> bool:
+        """Return whether a graph takes points: see `Pipeline.follows`."""
+        return self.graph is not None and self.graph.takes(arrays)
+
     def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, AnyArray]) -> bool:
         """Place points by the graph, if it takes them; wait for nothing.
 

@@ -13,8 +13,10 @@ from typing import Any, cast
 
 from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Memory
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
+from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.ranks import Ranks
@@ -90,6 +92,7 @@ class Pipeline:
     memory: Memory | None
     asynchronous: bool
     ranks: Ranks
+    counts: InvalidValues | None = None  # of densities that were summed before a look at them
 
     def placed(
         self, task: Task, points: SurveyedCloud, one_shot: bool = False, setup: Setup | None = None
@@ -108,7 +111,16 @@ class Pipeline:
     def undo(self) -> None:
         """Serve the points that were placed at `begin`, whatever has been placed since."""
 
+    @property
+    def marks(self) -> tuple[Systems | None, Labels | None]:
+        """The systems and labels of the points that are placed, which graphs have."""
+        return None, None
+
     # On one device alone, points can be placed before the host has looked at them.
+    def follows(self, arrays: dict[str, AnyArray]) -> bool:
+        """Return whether points may be placed before the host has looked at them."""
+        return False
+
     def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, AnyArray]) -> bool:
         """Place points before the host has looked at them, if that is possible."""
         return False
@@ -167,6 +179,11 @@ PART = 1 / 4  # of the free memory, which those that are kept may take
 # parameters, plan transforms and tabulate multipliers again. By task, device, and whether it was
 # for one sum; what each used last, and the end of that.
 _cache: dict[Key, tuple[Pipeline, Any]] = {}
+
+
+def peek_pipeline(task: Task) -> Pipeline | None:
+    """Return what the last sum of one density has left, which others may take before."""
+    return _cache.get(_key(task, True), (None, None))[0]
 
 
 def cached_pipeline(task: Task, one_shot: bool) -> tuple[Pipeline | None, Any]:
