@@ -12,6 +12,7 @@ from frameworks import BOX, PERIODICITIES, difference, exact, inputs
 
 import parki
 from parki.ewald.pipeline.ewald_sum import sum_once
+from parki.ewald.pipeline.stages import Stages
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
@@ -235,3 +236,25 @@ def test_tensors_are_checked():
             want="grad_tensor",
             tensors=np.ones((9, 4)),
         )
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+def test_points_that_are_targets_and_sources_are_placed_once(kernel, monkeypatch):
+    """Also by their box, at what the derivatives by points have placed."""
+    given, made, make = inputs(kernel, same=True), [], Stages.__init__
+    monkeypatch.setattr(
+        Stages, "__init__", lambda own, *a, **k: made.append(1) or make(own, *a, **k)
+    )
+    options = parki.EwaldOptions(3, BOX, 1e-4)
+    points, dens = given["trg"], given["dens"]
+    values = np.random.default_rng(3).standard_normal(dens.shape)
+    found = parki.vjp(
+        kernel, points, points, dens, options, values=values, wrt=("trg", "src", "box")
+    )
+    assert len(made) == 1
+    apart = [
+        parki.vjp(kernel, points, points.copy(), dens, options, values=values, wrt=(name,))[name]
+        for name in found
+    ]
+    for one, other in zip(found.values(), apart, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-4 * abs(other).max())

@@ -10,6 +10,7 @@ from parki import EwaldOptions
 from parki.ewald.pipeline import protocol as recent
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.protocol import _cache
+from parki.ewald.pipeline.stages import Stages
 
 OPTIONS = EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-5)
 
@@ -142,3 +143,47 @@ def test_errors_leave_nothing_broken(space, cloud, monkeypatch):
             parki.stokes_sl(trg, src, dens, OPTIONS)
     found = parki.stokes_sl(trg, src, dens, OPTIONS)
     assert float(abs(found - expected).max()) < 1e-4 * float(abs(expected).max())
+
+
+def test_points_that_are_placed_are_not_placed_again_on_a_cpu(monkeypatch, rng):
+    """Other ones are, and so are the same arrays with other values."""
+    made, make = [], Stages.__init__
+    monkeypatch.setattr(
+        Stages, "__init__", lambda own, *a, **k: made.append(1) or make(own, *a, **k)
+    )
+    points, dens = rng.random((3, 400)), rng.standard_normal((2, 3, 400))
+    for values, times in ((dens[0], 1), (dens[1], 1), (dens, 1)):
+        found = parki.stokes_sl(points, points, values, OPTIONS)
+        assert len(made) == times
+    points[:, 7] *= 0.5
+    moved = parki.stokes_sl(points, points, dens[0], OPTIONS)
+    assert len(made) == 2
+    assert close(moved, points, points, dens[0]) and not close(found[0], points, points, dens[0])
+    del made[:]
+    apart = parki.stokes_sl(points, points[:, ::2].copy(), dens[0][:, ::2].copy(), OPTIONS)
+    assert made and close(apart, points, points[:, ::2].copy(), dens[0][:, ::2].copy())
+
+
+def test_systems_and_labels_that_are_equal_take_what_is_left(monkeypatch, rng):
+    chosen, choose = [], parki.ewald.pipeline.one_device.choose
+    monkeypatch.setattr(
+        "parki.ewald.pipeline.one_device.choose",
+        lambda *a, **k: chosen.append(1) or choose(*a, **k),
+    )
+    dens, labels = rng.standard_normal((3, 400)), np.arange(400) // 2
+    for systems, times in (([0, 150, 400],) * 3, 1), (([0, 200, 400],), 1), ((None,), 1):
+        del chosen[:]
+        for offsets in systems:
+            points = rng.random((3, 400))
+            found = parki.stokes_sl(points, points, dens, OPTIONS, systems=offsets, exclude=labels)
+        exact = parki.Plan(
+            "stokes_sl",
+            points,
+            points,
+            EwaldOptions(3, [1, 1, 1], 1e-9),
+            systems=systems[0],
+            exclude=labels,
+        )(dens)
+        scale = float(abs(exact).max())
+        assert float(abs(found - exact).max()) < 1e-4 * scale
+        assert len(chosen) <= times + 1  # and the exact one's

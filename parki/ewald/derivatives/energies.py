@@ -143,7 +143,7 @@ def energy(
     arrays = {"points": as_array("points", points), "charges": as_array("charges", charges)}
     if dipoles is not None:
         arrays["dipoles"] = as_array("dipoles", dipoles)
-    x, q, d, in_rows = _checked(arrays, rows, options, kappa)
+    x, q, d, in_rows = _checked(arrays, rows, options, kappa, looked=boxes is not None)
     for name, labels in {"exclude": exclude, "systems": systems}.items():
         _check_alike(name, labels)
     if systems is None and boxes is not None:
@@ -198,9 +198,16 @@ class _Parts(NamedTuple):
 
 
 def _checked(
-    arrays: dict[str, AnyArray], rows: bool | None, options: EwaldOptions, kappa: float | None
+    arrays: dict[str, AnyArray],
+    rows: bool | None,
+    options: EwaldOptions,
+    kappa: float | None,
+    looked: bool,
 ) -> tuple[AnyArray, AnyArray, AnyArray | None, bool]:
-    """Return points and dipoles as columns, charges between them, and whether they were rows."""
+    """Return points and dipoles as columns, charges between them, and whether they were rows.
+
+    The values of charges are ``looked`` at here only where the sum takes others.
+    """
     shape = arrays["points"].shape
     in_rows = _in_rows(shape, rows)
     count = shape[0 if in_rows else 1]
@@ -220,7 +227,7 @@ def _checked(
         )
     columns = {n: a.T.copy() if in_rows and a.ndim == 2 else a for n, a in arrays.items()}
     for name in ("charges", "dipoles"):
-        if name in arrays:
+        if name in arrays and (looked or "dipoles" in arrays):
             values = columns[name]
             check_density(name, values, values.shape, single=options.precision == "mixed")
     return columns["points"], columns["charges"], columns.get("dipoles"), in_rows

@@ -5,9 +5,9 @@ They are composites of sums again, from `parki.ewald.sums.slopes` and from the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from itertools import chain
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -32,11 +32,94 @@ from parki.ewald.sums.slopes import (
     changes,
     lacking,
 )
+from parki.runtime import get_execution_space
 from parki.typing import AnyArray
 
 # A result; or "itself" and a result, next to its change.
 Key = str | tuple[str, str]
 KeyT = TypeVar("KeyT", bound=Key)
+
+
+class SumOfPoints(NamedTuple):
+    """A sum of densities (k, ..., N), and what is wanted of it."""
+
+    kernel: str
+    trg: AnyArray
+    src: AnyArray
+    dens: AnyArray
+    norms: AnyArray
+    options: EwaldOptions
+    want: tuple[str, ...]
+    systems: Systems | None
+    labels: Labels | None
+    tensors: AnyArray
+    ranks: Ranks
+
+    def summed(self) -> list[Arrays]:
+        """Return the results (rows, N) of each density, by name."""
+        results = sum_once(
+            self.kernel,
+            self.trg,
+            self.src,
+            self.dens,
+            self.norms,
+            self.options,
+            want=self.want,
+            systems=self.systems,
+            exclude=self.labels,
+            tensors=self.tensors,
+            ranks=self.ranks,
+        )
+        return by_density(self.want, results)
+
+    def joins(self, other: SumOfPoints) -> bool:
+        """Return whether both are the same sum of points alone at the same points.
+
+        One of them must have all results, so that no density has many that nobody asks for.
+        """
+        vectors = self.norms, self.tensors, other.norms, other.tensors
+        if any(each is not None for each in vectors) or not self.ranks.serial:
+            return False
+        own, others = ((c.kernel, c.options, c.systems, c.labels) for c in (self, other))
+        wants = {*self.want}, {*other.want}
+        same = self.trg is other.trg and self.src is other.src and own == others
+        return same and (wants[0] <= wants[1] or wants[1] <= wants[0])
+
+    def joined(self, other: SumOfPoints) -> SumOfPoints:
+        """Return one sum for the densities of both, of one placement."""
+        xp = get_execution_space(None, self.trg).array_module
+        want = max(self.want, other.want, key=len)
+        return self._replace(dens=xp.concatenate([self.dens, other.dens]), want=want)
+
+
+# Yields sums to make, is sent their results, and returns the rows of composites' addends.
+Steps = Generator[SumOfPoints, list[Arrays], dict[KeyT, list[AnyArray]]]
+
+
+def all_rows(*steps: Steps[Any]) -> list[dict[Any, list[AnyArray]]]:
+    """Return the rows of several composites, by one sum in the place of two that `joins`."""
+    done: list[dict[Any, list[AnyArray]]] = [{} for _ in steps]
+    calls = dict[int, SumOfPoints]()
+
+    def sent(place: int, results: list[Arrays] | None) -> None:
+        try:
+            calls[place] = steps[place].send(results)  # type: ignore[arg-type]
+        except StopIteration as end:
+            done[place] = end.value
+
+    for place in range(len(steps)):
+        sent(place, None)
+    while calls:
+        place, call = calls.popitem()
+        partner = next((n for n, other in calls.items() if call.joins(other)), None)
+        if partner is None:
+            sent(place, call.summed())
+            continue
+        other, count = calls.pop(partner), len(call.dens)
+        results = call.joined(other).summed()
+        sent(place, results[:count])
+        sent(partner, results[count:])
+    return done
 
 
 class OneSum(NamedTuple):
@@ -66,6 +149,7 @@ class OneSum(NamedTuple):
         parts: dict[str, list[AnyArray]] = {name: [] for name in wrt}
         values = {n: v for n, v in values.items() if self.kind.terms[n]}  # others are zero
         names = [name for name in parts if name != "trg"]
+        steps = list[Steps[str]]()
         if "trg" in parts:
             more = (*more, *by_targets(self.kind, values))
         for result, v in values.items() if names else ():
@@ -89,12 +173,14 @@ class OneSum(NamedTuple):
                 back["src"] = record.each(by_targets(SUMS[record.kernel], record.want, error))
             back = {name: back[name] for name in names}
             other = self._replace(options=options_of(record, self.options))
-            for name, rows in other.rows(back, v, cloud, record).items():
-                parts[name] += rows
+            steps.append(other.steps(back, v, cloud, record))
         if "trg" in parts:
             cloud = {result: v[0] for result, v in values.items()}
             densities = cast(AnyArray, dens)[None]
-            parts["trg"] += self.rows({"trg": more}, densities, cloud)["trg"]
+            steps.append(self.steps({"trg": more}, densities, cloud))
+        for found in all_rows(*steps):
+            for name, rows in found.items():
+                parts[name] += rows
         return parts
 
     def pushed(
@@ -141,13 +227,19 @@ class OneSum(NamedTuple):
         return changed, values
 
     def rows(
+        self, addends: Mapping[KeyT, tuple[Addend, ...]], dens: AnyArray, cloud: Arrays
+    ) -> dict[KeyT, list[AnyArray]]:
+        """Return the rows (k, rows, N) of composites' addends, for densities (k, rows, N)."""
+        return all_rows(self.steps(addends, dens, cloud))[0]
+
+    def steps(
         self,
         addends: Mapping[KeyT, tuple[Addend, ...]],
         dens: AnyArray,
         cloud: Arrays,
         back: Adjoint | None = None,
-    ) -> dict[KeyT, list[AnyArray]]:
-        """Return the rows (k, rows, N) of composites' addends, for densities (k, rows, N).
+    ) -> Steps[KeyT]:
+        """Yield the sums that make the rows of composites' addends, for densities (k, rows, N).
 
         ``back`` is the transposed result, from the targets to the sources.
         """
@@ -171,20 +263,19 @@ class OneSum(NamedTuple):
             tensors = next((one.tensors(cloud) for one in shared.addends if one.tensors), None)
             v = of_last_rows(shared.densities(dens, cloud), kind)
             shaped = v.reshape((len(v), *kind.density_shape(v.shape[-1])))
-            results = sum_once(
-                kind.name,
-                trg,
-                src,
-                shaped,
-                norms,
-                self.options,
+            by_dens = yield SumOfPoints(
+                kernel=kind.name,
+                trg=trg,
+                src=src,
+                dens=shaped,
+                norms=norms,
+                options=self.options,
                 want=want,
                 systems=systems,
-                exclude=labels,
+                labels=labels,
                 tensors=tensors,
                 ranks=self.ranks,
             )
-            by_dens = by_density(want, results)
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume
                 for values, by_name in zip(v, by_dens, strict=True):

@@ -183,13 +183,32 @@ class EwaldSum:
                         return
                 self.pending = None
                 self._survey(late.checked())
+            if cached is not None and self._is_at(cached.copied):
+                self.pipeline = cached
+                return
             self.pipeline = self._placed(self.task, self._points, one_shot, cached)
 
+    def _is_at(self, points: SurveyedCloud | None) -> bool:
+        """Return whether the points and their box are those that one sum before had copied."""
+        own = self._points
+        if points is None or (points.lattice, points.systems) != (own.lattice, own.systems):
+            return False
+        placed, arrays = points.distinct, own.distinct
+        return (points.labels is own.labels and placed.keys() == arrays.keys()) and all(
+            np.array_equal(array, placed[name]) for name, array in arrays.items()
+        )
+
     def cache_setup(self) -> None:
-        """Leave a set-up for other plans like this one; after one sum, the pipeline itself."""
+        """Leave a set-up for other plans like this one; after one sum, the pipeline itself.
+
+        On a CPU with copies of the points, as sums at the same ones need not place them again.
+        """
         pipeline = self.pipeline
         if pipeline.ranks.serial and pipeline.setup is not None:
             if self._one_shot:
+                if not self.task.space.on_device and not self._is_at(pipeline.copied):
+                    copies = {name: array.copy() for name, array in self._points.distinct.items()}
+                    pipeline.copied = self._points.within(copies)
                 cache_pipeline(self.task, True, pipeline, self.access.done)
             elif not self._cloud.systems:
                 cache_pipeline(self.task, False, pipeline.for_new_plans(), self.access.done)

@@ -57,7 +57,9 @@ class OneDevice(PlacedOnDevice):
     def holds(self) -> float:
         """Bytes that the stages hold, or the set-up: see `Pipeline.holds`."""
         parts = self.memory.parts if self.memory else {"multiplier": 0.0}
-        return sum(parts.values()) if self.stages else parts["multiplier"]
+        copied = self.copied.distinct.values() if self.copied else ()
+        held = sum(parts.values()) if self.stages else parts["multiplier"]
+        return float(held + sum(array.nbytes for array in copied))
 
     # ------------------------------------------------------------------ placing points
     def placed(

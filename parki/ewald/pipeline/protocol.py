@@ -93,6 +93,7 @@ class Pipeline:
     asynchronous: bool
     ranks: Ranks
     counts: InvalidValues | None = None  # of densities that were summed before a look at them
+    copied: SurveyedCloud | None = None  # the points placed, if a sum of one density copied them
 
     def placed(
         self, task: Task, points: SurveyedCloud, one_shot: bool = False, setup: Setup | None = None
@@ -182,7 +183,7 @@ _cache: dict[Key, tuple[Pipeline, Any]] = {}
 
 
 def peek_pipeline(task: Task) -> Pipeline | None:
-    """Return what the last sum of one density has left, which others may take before."""
+    """Return the pipeline that the last sum of one density left, which another may take first."""
     return _cache.get(_key(task, True), (None, None))[0]
 
 
@@ -218,9 +219,11 @@ def cache_pipeline(task: Task, one_shot: bool, pipeline: Pipeline, done: Any = N
 def clear_cache() -> None:
     """Give back the memory that sums have left for the next ones like them.
 
-    `parki.stokes_comb` and its relatives keep grids and tables of the last four sums, and the last
-    four plans leave parameters and tables for new ones like them, all in at most a quarter of the
-    free memory. Sums in a loop cost what time steps of a plan cost. Plans are not concerned.
+    `parki.stokes_comb` and its relatives, `parki.energy` and derivatives keep what was placed for
+    the last four sums of one density: grids, tables, copies of the points, graphs on a GPU. The
+    last four plans leave parameters and tables for new ones like them. All take at most a quarter
+    of the free memory. So sums in a loop cost what time steps of a plan cost. Plans are not
+    concerned.
     """
     _cache.clear()
 
