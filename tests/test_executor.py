@@ -38,6 +38,8 @@ def test_arguments_are_checked(tmp_path):
         kernel(nothing)
     kernel(4, **good, unused=None)
     assert good["y"].tolist() == [[1.5 + 2**40] * 4]
+    kernel(4, arguments=good, a=0.25)  # what has a name here comes before
+    assert good["y"].tolist() == [[1.25 + 2**40] * 4]
     wrong = {
         "x is float32 of rank 1; expected float64 of rank 1": {"x": np.zeros(4, np.float32)},
         "x is >f8 of rank 1; expected float64 of rank 1": {"x": np.zeros(4, ">f8")},

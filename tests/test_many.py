@@ -91,9 +91,9 @@ def test_how_many_go_at_once(k, expected, rng):
     plan, densities = make("stokes_sl", 3, np.asarray, rng)
     launch, launched = plan.pipeline.stages.p2p.launches["u"], []
 
-    def counted(many, **arguments):
+    def counted(many, arguments):
         launched.append(many)
-        launch(many, **arguments)
+        launch(many, arguments)
 
     plan(np.full((4, *densities(1).shape[1:]), 1e300))  # what is left of it is not summed
     plan.pipeline.stages.p2p.launches["u"] = counted

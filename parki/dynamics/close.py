@@ -188,14 +188,14 @@ class Slots:
         order = np.argsort(spheres, kind="stable")
         counts, starts = np.empty_like(spheres, shape=(2, SLICE * slices))
         total, every = spheres.size, slices * SLICE
-        given = {"starts": starts, "counts": counts}
+        arguments = {"starts": starts, "counts": counts, "begins": self.begins, "order": order}
         count = kernel("close_pairs", "count_slots", self.space)
-        count(every, threads(every), ordered=spheres[order], total=total, **given)
+        count(every, threads(every), arguments=arguments, ordered=spheres[order], total=total)
         longest = counts.reshape(-1, SLICE).max(axis=1)
         ends, places = np.cumsum(longest, dtype=np.int64), np.empty_like(spheres)
         place = kernel("close_pairs", "place_slots", self.space)
-        own = {"begins": self.begins, "places": places, "order": order}
-        place(self.count, threads(self.count), longest=longest, ends=ends, **given, **own)
+        arguments |= {"longest": longest, "ends": ends, "places": places}
+        place(self.count, threads(self.count), arguments=arguments)
         self.counts, self.places = counts[: self.count], places.reshape(2, -1)
         self.size = SLICE * int(ends[-1])  # for which a device waits
 
@@ -203,7 +203,7 @@ class Slots:
         """Return the sums (rows, N) of what is said (rows, size)."""
         rows = len(said)
         found = np.empty_like(said, shape=(rows, self.count))
-        own = {"counts": self.counts, "begins": self.begins, "rows": rows}
+        arguments = {"counts": self.counts, "begins": self.begins, "said": said, "found": found}
         add = kernel("close_pairs", "add_up", self.space)
-        add(self.count, threads(self.count), said=said, found=found, **own)
+        add(self.count, threads(self.count), arguments=arguments, rows=rows)
         return found

@@ -8,9 +8,10 @@ decides which executor runs a kernel (embedded, or upstream PyKokkos).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from parki.settings import EXECUTORS, MOST_THREADS, SETTINGS, host_settings, thr
 from parki.settings import executor as usual_executor
 
 LARGEST = 2**31 - 1  # largest index, and largest value of the dialect's int
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel; loading one is faster
 
 
@@ -98,7 +100,15 @@ class Kernel:
                 self._launch = self._object.load()
             return self._launch
 
-    def __call__(self, count: int, threads: int = MOST_THREADS, /, **arguments: Any) -> None:
+    def __call__(
+        self,
+        count: int,
+        threads: int = MOST_THREADS,
+        /,
+        *,
+        arguments: Mapping[str, Any] = NOTHING,
+        **others: Any,
+    ) -> None:
         """Launch over ``count`` indices, or teams.
 
         Parameters
@@ -108,9 +118,12 @@ class Kernel:
         threads : int
             Most threads of a CPU. Default: all of the space. Of 1 the calling thread launches, and
             others may do so at the same time, each its own work items, except upstream's.
-        **arguments
-            Arrays and scalars by the workunit's argument names. Arguments that this
-            specialisation does not use are ignored (and may be None).
+        arguments : mapping, optional
+            Arrays and scalars by the workunit's argument names, such as those of all launches for
+            some points. Arguments that this specialisation does not use are ignored (and may be
+            None).
+        **others
+            More arguments, which take the place of those of ``arguments``.
 
         Raises
         ------
@@ -130,7 +143,7 @@ class Kernel:
             prepare([self])
         if count > LARGEST:
             raise ParkiValueError(f"{self.workunit.name}: {count} work items; at most 2**31 - 1")
-        values: list[Any] = []
+        arguments, values = {**arguments, **others}, list[Any]()
         try:
             for name, dtype, rank in self._plan:
                 value = arguments[name]
@@ -192,12 +205,13 @@ def load(
     file: str,
     workunit: str,
     space: ExecutionSpace,
+    constants: Mapping[str, Constant] = NOTHING,
     *,
     executor: str | None = None,
     team_size: int = 1,
     vector_length: int = 1,
     tables: dict[str, tuple[int, ...]] | None = None,
-    **constants: Constant,
+    **others: Constant,
 ) -> Kernel:
     """Return the kernel for a workunit of a kernel file; equal requests give the same object.
 
@@ -206,6 +220,8 @@ def load(
     file, workunit : str
         For example ``"p2p"`` and ``"p2p_staged"``; see the folder ``kernels``.
     space : ExecutionSpace
+    constants : mapping, optional
+        Values of the file's compile-time constants, such as those of a sum.
     executor : {"embedded", "pykokkos"}, optional
         The default is the environment variable PARKI_EXECUTOR, else embedded.
     team_size, vector_length : int
@@ -213,9 +229,10 @@ def load(
     tables : dict from str to tuple of int, optional
         Shapes of small views that are only read by constant indices. On a device they are NumPy
         arrays, passed by value into constant memory; on the host they are ordinary views.
-    **constants
-        Values of the file's compile-time constants.
+    **others
+        More constants, which take the place of those of ``constants``.
     """
+    constants = {**constants, **others}
     machine: tuple[Any, ...] = ()
     if space.on_device:
         chosen = executor or usual_executor()
@@ -253,8 +270,9 @@ def load_all(
     values = (*constants.items(), *map(type, constants.values()))
     request = (file, workunits, space.name, executor, settings, *values)
     if request not in _loaded:
-        by: dict[str, Any] = {"executor": executor, **constants}
-        _loaded[request] = tuple(load(file, workunit, space, **by) for workunit in workunits)
+        _loaded[request] = tuple(
+            load(file, workunit, space, constants, executor=executor) for workunit in workunits
+        )
     return _loaded[request]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import flat
@@ -163,9 +164,10 @@ def record(dtype: type) -> list[Call]:
     calls: list[Call] = []
     original = Kernel.__call__  # all launches go through it, also in parki's own threads
 
-    def run(self, count, /, *threads, **arguments):
+    def run(self, count, /, *threads, arguments=MappingProxyType({}), **others):
+        arguments = {**arguments, **others}
         before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
-        original(self, count, *threads, **arguments)
+        original(self, count, *threads, arguments=arguments)
         after = {k: v.copy() for k, v in arguments.items() if isinstance(v, np.ndarray)}
         calls.append(Call(self, count, before, after))
 

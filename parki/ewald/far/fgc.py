@@ -118,13 +118,12 @@ class Convolution:
     @staticmethod
     def kernel(task: Task) -> Kernel:
         """Return the convolution kernel."""
-        constants: dict[str, Any] = {**task.sum.fgc, **wanted(task.want)}
-        real = real_name(task.dtype)
+        constants = {"REAL": real_name(task.dtype), **task.sum.fgc, **wanted(task.want)}
         if task.tilted:
             constants["TILTED"] = True
         if task.sum.symbol.friction and task.periodicity == 2:
             constants["PLANE"] = True
-        return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
+        return load("fgc", "convolve", task.space, constants, executor=task.executor)
 
     @cached_property
     def of_strain(self) -> Kernel:
@@ -273,11 +272,11 @@ class Convolution:
         self.convolve(
             real.shape[1] // 2 // self.together,
             threads,
+            arguments=block.arguments,
             hat=real,
             multiplier=block.multiplier,
             inverse_unit=self.factor,
             sets=self.sets // self.together,
-            **block.arguments,
         )
 
     def _summed(self, block: Block, real: AnyArray, threads: int) -> Any:
@@ -289,8 +288,15 @@ class Convolution:
         tables |= {name: block.arguments[name] for name in ("shape", "full", "k0", "k1", "k2")}
         y = block.arguments["k1"].size
         sums = self.xp.empty((7, count * self.sets * y))
-        given = {"hat": real, "multiplier": block.multiplier, "sets": self.sets, "sums": sums}
-        self.of_strain(sums.shape[1], threads, **given, **tables)
+        self.of_strain(
+            sums.shape[1],
+            threads,
+            arguments=tables,
+            hat=real,
+            multiplier=block.multiplier,
+            sets=self.sets,
+            sums=sums,
+        )
         return sums.reshape(7, count, self.sets, y).sum(axis=(1, 3))
 
     def planes(self, hat: AnyArray, plane: AnyArray, sums: dict[int, Any] | None = None) -> None:

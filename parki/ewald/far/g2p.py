@@ -170,15 +170,15 @@ class G2P:
                 if size:
                     constants.update(size.constants(), GRADIENT=gradient)
                     team = size.batch * size.lanes
-                    kernel = mesh.load("g2p_tile", "g2p_tile", team_size=team, **constants)
+                    kernel = mesh.load("g2p_tile", "g2p_tile", constants, team_size=team)
                 elif blocks:
                     constants.update(GRADIENT=gradient, PRESSURE=both, LANES=lanes)
-                    kernel = mesh.load("g2p_block", "g2p_block", **constants)
+                    kernel = mesh.load("g2p_block", "g2p_block", constants)
                 else:
                     workunit = "g2p_gradient" if gradient else "g2p_target"
                     if not mesh.spills:
                         constants["SPILL"] = False
-                    kernel = mesh.load("g2p", workunit, **constants)
+                    kernel = mesh.load("g2p", workunit, constants)
                 launches.append(Gathering(kernel, name, first, count, blocks))
         return launches
 
@@ -227,6 +227,7 @@ class G2P:
             g.kernel(
                 -(-self.count // part),
                 1 if self._few else MOST_THREADS,
+                arguments=self.arguments,
                 size=part,
                 count=self.count,
                 field=field[-1:] if g.name == "p" else field[g.first :],
@@ -235,7 +236,6 @@ class G2P:
                 pressure=results.get("p"),
                 pull=results.get("grad_tensor"),
                 first=first,
-                **self.arguments,
             )
 
 

@@ -26,6 +26,8 @@ from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.runtime.forks import cached_property
+from parki.runtime.kernel import NOTHING
+from parki.runtime.specialise import Constant
 from parki.typing import AnyArray, DType
 
 
@@ -208,20 +210,34 @@ class Mesh:
         """Coefficients of the window's polynomials."""
         return self.window.degree + 1
 
-    def load(self, file: str, workunit: str, **constants: Any) -> Kernel:
-        """Return a kernel that takes the window's tables; the other arguments are as for `load`."""
-        if self.planes == 1:
-            constants["PX"] = 1
+    def load(
+        self,
+        file: str,
+        workunit: str,
+        constants: Mapping[str, Constant] = NOTHING,
+        *,
+        team_size: int = 1,
+        vector_length: int = 1,
+        tables: dict[str, tuple[int, ...]] | None = None,
+        **others: Constant,
+    ) -> Kernel:
+        """Return a kernel that takes the window's tables; the arguments are as for `load`."""
+        shared: dict[str, Constant] = {
+            "REAL": real_name(self.dtype),
+            "P": self.window.points,
+            "ROW": self.row,
+            "TERMS": self.terms,
+        }
+        planar = {"PX": 1} if self.planes == 1 else {}
         return load(
             file,
             workunit,
             self.space,
+            {**shared, **constants, **others, **planar},
             executor=self.executor,
-            REAL=real_name(self.dtype),
-            P=self.window.points,
-            ROW=self.row,
-            TERMS=self.terms,
-            **constants,
+            team_size=team_size,
+            vector_length=vector_length,
+            tables=tables,
         )
 
     def cubes(self, edge: int) -> CellGrid:

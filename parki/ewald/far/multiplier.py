@@ -114,16 +114,15 @@ def kernels(task: Task, split: Split) -> list[Kernel]:
 
 def _kernel(task: Task, split: Split, given: bool) -> Kernel:
     """Return the kernel of `tabulate`, of kernels in closed form or ``given``."""
-    more: dict[str, Any] = {"TILTED": True} if task.tilted else {}
     return load(
         "fgc",
         "tabulate",
         task.space,
+        {"TILTED": True} if task.tilted else {},
         executor=task.executor,
         REAL=real_name(task.dtype),
         QUARTIC=task.sum.symbol.order == 2,
         GIVEN=given,
-        **more,
         DECAYS=split.factor(task.sum.symbol.order).decays,
     )
 

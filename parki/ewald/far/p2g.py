@@ -200,9 +200,10 @@ class Owner(Variant):
         lanes = LINE // mesh.item
         if _in_blocks(mesh, lanes):
             group = 2 if mesh.fields.components == 2 else 4
-            self.load("p2g_block", "p2g_block", LANES=lanes, GROUP=group)
+            constants = {**mesh.fields.sources, "LANES": lanes, "GROUP": group}
+            self.launches = [mesh.load("p2g_block", "p2g_block", constants)]
         else:
-            self.load("p2g", "p2g_owner")
+            self.launches = [mesh.load("p2g", "p2g_owner", mesh.fields.sources)]
         self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
@@ -233,8 +234,8 @@ class Owner(Variant):
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch once for each colour, and fold the spill where it stands for the first planes."""
         systems = arguments["systems"]
-        for count, colour in arguments.pop("colours"):
-            self.launches[0](systems * count, self.threads, colour=colour, **arguments)
+        for count, colour in arguments["colours"]:
+            self.launches[0](systems * count, self.threads, arguments=arguments, colour=colour)
         if self.mesh.wraps[2]:
             (_, y, n), spill = self.mesh.grid, self.mesh.spill
             first = arguments["first"]
@@ -255,22 +256,22 @@ class TileVariant(Variant):
         # A thread of a team owns one column; a team of one thread owns all.
         columns = math.prod(tile)
         edges = {"SIDE1": SIDES[0], "SIDE2": SIDES[1], "TILE1": tile[0], "TILE2": tile[1]}
-        own, batch = 1 if mesh.space.on_device else columns, _batch(mesh)
-        spreading = {"team_size": columns, "BATCH": batch, "OWN": own, **edges}
+        owned, sources = 1 if mesh.space.on_device else columns, mesh.fields.sources
+        constants = {**sources, "BATCH": _batch(mesh), "OWN": owned, **edges}
         # Passed by value on a device: arithmetic takes their elements as operands.
         half = mesh.terms, (mesh.window.points + 1) // 2
         tables = dict.fromkeys(("window", "slope", "curvature")[: 2 + mesh.fields.curvature], half)
-        spread = partial(self.kernel, "p2g_tile", "p2g_tile", tables=tables, **spreading)
-        self.launches.append(spread())
+        load = partial(mesh.load, "p2g_tile")
+        spread = partial(load, "p2g_tile", constants, team_size=columns, tables=tables)
         self.side_by_side = partial(spread, SEVERAL=True)
-        for counting in (True, False):
-            self.load("p2g_tile", "reach", COUNTING=counting, **edges)
+        reach = [{**sources, "COUNTING": counting, **edges} for counting in (True, False)]
+        self.launches = [spread(), load("reach", reach[0]), load("reach", reach[1])]
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch, a team for each part of the lists."""
         alone = arguments["grid"].shape[2] == self.mesh.grid[1]
         kernel = self.launches[0] if alone else self.side_by_side()
-        kernel(arguments["work"].shape[1], **arguments)
+        kernel(arguments["work"].shape[1], arguments=arguments)
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the lists of the sources that reach each tile, and their parts."""
@@ -287,7 +288,7 @@ class TileVariant(Variant):
         constant = self.mesh.space.adapter.constant
         tiles = constant([*self.counts, *self.tiles.counts[1:]], np.int32)
         geometry = dict(self.mesh.arguments, tiles=tiles, starts=sources.starts)
-        count(places, counts=counts[1:], **geometry)
+        count(places, arguments=geometry, counts=counts[1:])
         n, most = sources.order.size, most_reached(self.mesh.window.points)
         if n * most >= 2**31:
             raise ParkiValueError(
@@ -298,7 +299,8 @@ class TileVariant(Variant):
         # Lists of few sources take the most memory they may need; no count has to be waited for.
         total = n * most if n <= UNCOUNTED and self.mesh.space.on_device else int(begins[-1])
         entries = xp.empty((2, max(1, total)), dtype=np.int32)
-        fill(total, begins=begins, places=places, src=sources.points, entries=entries, **geometry)
+        geometry |= {"src": sources.points, "begins": begins, "places": places}
+        fill(total, arguments=geometry, entries=entries)
         return {
             "work": self._parts(begins, planes, total),
             "entries": entries,

@@ -51,14 +51,6 @@ class Variant:
         self.shape = mesh.grid
         self.launches: list[Kernel] = []
 
-    def kernel(self, file: str, workunit: str, **constants: Any) -> Kernel:
-        """Return a kernel for the mesh's fields."""
-        return self.mesh.load(file, workunit, **self.mesh.fields.sources, **constants)
-
-    def load(self, file: str, workunit: str, **constants: Any) -> None:
-        """Add a kernel for the mesh's fields."""
-        self.launches.append(self.kernel(file, workunit, **constants))
-
     @property
     def sorts(self) -> bool:
         """Whether the variant takes sources, and their densities, in sorted order."""
@@ -91,9 +83,10 @@ class Variant:
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch with all arguments of the kernels, a team for each part of the work."""
-        self.launches[0](arguments["work"].shape[1], **arguments)
+        self.launches[0](arguments["work"].shape[1], arguments=arguments)
 
 
+FILE = "literature/p2g_paper"
 # Sources of a team of p2g_hybrid, and most threads of a team on a device. The paper's fastest at
 # P = 8 are 128 threads for P2G-grid and 64 for P2G-hybrid, which has fewer points to divide.
 BATCH, TEAM = 32, 128
@@ -143,11 +136,11 @@ class SourceVariant(Variant):
     def __init__(self, mesh: Mesh) -> None:
         sort = mesh.spread == "source"
         super().__init__(mesh, mesh.cubes(half_window(mesh)) if sort else mesh.divided((1, 1, 1)))
-        self.load("literature/p2g_paper", "p2g_source")
+        self.launches = [mesh.load(FILE, "p2g_source", mesh.fields.sources)]
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the sources."""
-        self.launches[0](arguments["src"].shape[1], **arguments)
+        self.launches[0](arguments["src"].shape[1], arguments=arguments)
 
 
 class GridVariant(Variant):
@@ -159,7 +152,8 @@ class GridVariant(Variant):
         edge = half_window(mesh)
         super().__init__(mesh, mesh.cubes(edge))
         self.cubes = [-(-n // edge) for n in mesh.grid]
-        self.load("literature/p2g_paper", "p2g_grid", team_size=_team(edge**3), TILE=edge)
+        team, constants = _team(edge**3), mesh.fields.sources
+        self.launches = [mesh.load(FILE, "p2g_grid", constants, team_size=team, TILE=edge)]
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the number of cubes of grid points, and where the tiles' sources start."""
@@ -168,7 +162,7 @@ class GridVariant(Variant):
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the cubes."""
-        self.launches[0](math.prod(self.cubes), **arguments)
+        self.launches[0](math.prod(self.cubes), arguments=arguments)
 
 
 class Hybrid(Variant):
@@ -178,8 +172,8 @@ class Hybrid(Variant):
         edge = half_window(mesh)
         super().__init__(mesh, mesh.cubes(edge))
         points = (edge + mesh.window.points - 1) ** (2 if mesh.planes == 1 else 3)
-        team = _team(points)
-        self.load("literature/p2g_paper", "p2g_hybrid", team_size=team, TILE=edge, BATCH=BATCH)
+        constants = {**mesh.fields.sources, "TILE": edge, "BATCH": BATCH}
+        self.launches = [mesh.load(FILE, "p2g_hybrid", constants, team_size=_team(points))]
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the tiles' sources in parts, each of which a team holds."""

@@ -22,6 +22,7 @@ from parki.ewald.far.mesh import Mesh
 from parki.ewald.far.spreading import Variant
 from parki.runtime import Kernel
 from parki.runtime.spaces import free_memory
+from parki.runtime.specialise import Constant
 from parki.settings import thread_count
 from parki.typing import AnyArray
 
@@ -41,15 +42,14 @@ class _Conflicts(Variant):
 
     def __init__(self, mesh: Mesh, tiles: CellGrid | None = None) -> None:
         super().__init__(mesh, tiles or mesh.cubes(mesh.window.points))
-        self.load("literature/conflicts", "spread_items", **self.switches)
-
-    def kernel(self, file: str, workunit: str, **constants: Any) -> Kernel:
-        """Return a kernel; the only layer of these is the number of components."""
-        return self.mesh.load(file, workunit, COMPONENTS=self.mesh.fields.components, **constants)
+        # The only layer of these kernels is the number of components.
+        self.constants = {"COMPONENTS": mesh.fields.components}
+        constants = {**self.constants, **self.switches}
+        self.launches = [mesh.load("literature/conflicts", "spread_items", constants)]
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the sources."""
-        self.launches[0](arguments["src"].shape[1], items=None, starts=None, **arguments)
+        self.launches[0](arguments["src"].shape[1], arguments=arguments, items=None, starts=None)
 
 
 class Atomics(_Conflicts):
@@ -92,7 +92,7 @@ class Colouring(_Conflicts):
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch once for each colour."""
         for items in self.colours:
-            self.launches[0](items.size, items=items, **arguments)
+            self.launches[0](items.size, arguments=arguments, items=items)
 
 
 class Private(_Conflicts):
@@ -108,7 +108,7 @@ class Private(_Conflicts):
                 f"is {mesh.space}; choose another, or leave it to 'auto'"
             )
         super().__init__(mesh)
-        self.load("literature/conflicts", "sum_buffers")
+        self.launches.append(mesh.load("literature/conflicts", "sum_buffers", self.constants))
         self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
@@ -124,13 +124,12 @@ class Private(_Conflicts):
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the threads, then over the rows of the grid."""
-        grid = arguments.pop("grid")
-        parts = arguments["parts"][: len(grid)]
+        parts = arguments["parts"][: len(arguments["grid"])]
         parts.fill(0)
-        self.launches[0](self.threads, grid=parts, **arguments)
-        arguments["parts"] = parts
+        spread, add_up = self.launches
+        spread(self.threads, arguments=arguments, grid=parts)
         rows = math.prod(self.shape[:2])
-        self.launches[1](rows, buffers=self.threads, grid=grid, **arguments)
+        add_up(rows, arguments=arguments, buffers=self.threads, parts=parts)
 
 
 def compute_unit(entries: float) -> int:
@@ -154,10 +153,17 @@ class _Mesh(Variant):
         self.lines = mesh.planes * mesh.window.points
         self.entries = self.lines * mesh.window.points
 
-    def own(self, workunit: str, **constants: Any) -> Kernel:
+    def kernel(
+        self, workunit: str, *, team_size: int = 1, vector_length: int = 1, **constants: Constant
+    ) -> Kernel:
         """Return one of the kernels."""
-        count = self.mesh.fields.components
-        return self.mesh.load(FILE, workunit, COMPONENTS=count, **constants)
+        return self.mesh.load(
+            FILE,
+            workunit,
+            {"COMPONENTS": self.mesh.fields.components, **constants},
+            team_size=team_size,
+            vector_length=vector_length,
+        )
 
     @property
     def points(self) -> int:
@@ -170,19 +176,18 @@ class _Mesh(Variant):
         entries = sources.order.size * self.entries
         _check_memory(mesh, "mesh", entries * (mesh.item + 4 + 4 * (self.group > 1)))
         counts = mesh.xp.zeros(-(-self.points // self.group), dtype=np.int32)
-        given = dict(mesh.arguments, src=sources.points)
-        self.own("count_entries", GROUP=self.group)(self._items(sources), counts=counts, **given)
-        return counts, given
+        arguments = dict(mesh.arguments, src=sources.points, counts=counts)
+        self.kernel("count_entries", GROUP=self.group)(self._items(sources), arguments=arguments)
+        return counts, arguments
 
     def collect(
-        self, sources: SortedPoints, counts: AnyArray, given: dict[str, Any], width: int = 0
+        self, sources: SortedPoints, counts: AnyArray, arguments: dict[str, Any], width: int = 0
     ) -> dict[str, Any]:
         """Return the entries by rows of ``counts``; ``width`` of each are stored by columns."""
         xp, mesh, rows = self.mesh.xp, self.mesh, counts.size
         starts = xp.zeros(rows + 1, dtype=np.int64)
-        left = counts - width if width else counts
-        left = xp.maximum(left, 0) if width else left
-        xp.cumsum(left, out=starts[1:], dtype=np.int64)
+        stored = xp.maximum(counts - width, 0) if width else counts
+        xp.cumsum(stored, out=starts[1:], dtype=np.int64)
         total = int(starts[-1])
         entries = {
             "starts": starts,
@@ -193,14 +198,14 @@ class _Mesh(Variant):
             "columns": xp.empty((width, rows), dtype=np.int32),
             "factors": xp.empty((width, rows), dtype=mesh.dtype),
         }
-        collect = self.own("collect_entries", GROUP=self.group, HYBRID=width > 0)
-        collect(self._items(sources), width=width, **entries, **given)
+        collect = self.kernel("collect_entries", GROUP=self.group, HYBRID=width > 0)
+        collect(self._items(sources), arguments=arguments | entries, width=width)
         return entries
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the entries by rows."""
-        counts, given = self.count(sources)
-        return self.collect(sources, counts, given)
+        counts, arguments = self.count(sources)
+        return self.collect(sources, counts, arguments)
 
     def _items(self, sources: SortedPoints) -> int:
         return int(sources.order.size) * self.lines
@@ -217,18 +222,18 @@ class SingleMesh(_Mesh):
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the entries by rows, and their kernel, which depends on their number."""
-        found = super().work(sources)
+        rows_of_entries = super().work(sources)
         entries = sources.order.size * self.entries / self.points
         lanes = compute_unit(entries) if self.mesh.space.on_device else 1
         rows = TEAM // lanes if self.mesh.space.on_device else ROWS
-        return found | {"lanes": lanes, "team": rows}
+        return rows_of_entries | {"lanes": lanes, "team": rows}
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the rows."""
-        grid, lanes, team = (arguments.pop(name) for name in ("grid", "lanes", "team"))
-        kernel = self.own("sum_rows", ROWS=team, team_size=team, vector_length=lanes)
-        flat = grid.reshape(len(grid), -1)
-        kernel(-(-self.points // team), rows=self.points, flat=flat, **arguments)
+        lanes, team = arguments["lanes"], arguments["team"]
+        kernel = self.kernel("sum_rows", ROWS=team, team_size=team, vector_length=lanes)
+        flat = _flat(arguments["grid"])
+        kernel(-(-self.points // team), arguments=arguments, rows=self.points, flat=flat)
 
 
 class GroupMesh(_Mesh):
@@ -238,9 +243,9 @@ class GroupMesh(_Mesh):
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the groups."""
-        grid = arguments.pop("grid")
-        kernel = self.own("sum_groups", GROUP=self.group, team_size=TEAM)
-        kernel(arguments["starts"].size - 1, flat=grid.reshape(len(grid), -1), **arguments)
+        kernel = self.kernel("sum_groups", GROUP=self.group, team_size=TEAM)
+        flat = _flat(arguments["grid"])
+        kernel(arguments["starts"].size - 1, arguments=arguments, flat=flat)
 
 
 class HybridMesh(_Mesh):
@@ -250,8 +255,8 @@ class HybridMesh(_Mesh):
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the entries by columns, and the others."""
-        counts, given = self.count(sources)
-        return self.collect(sources, counts, given, max(1, self._width(counts)))
+        counts, arguments = self.count(sources)
+        return self.collect(sources, counts, arguments, max(1, self._width(counts)))
 
     def _width(self, counts: AnyArray) -> int:
         """Return the number of columns in which enough rows have an entry."""
@@ -261,10 +266,9 @@ class HybridMesh(_Mesh):
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the rows, then over the other entries."""
-        grid = arguments.pop("grid")
-        arguments["flat"] = grid.reshape(len(grid), -1)
-        self.own("sum_columns")(self.points, width=len(arguments["columns"]), **arguments)
-        self.own("sum_others")(arguments["weights"].size, **arguments)
+        flat, width = _flat(arguments["grid"]), len(arguments["columns"])
+        self.kernel("sum_columns")(self.points, arguments=arguments, flat=flat, width=width)
+        self.kernel("sum_others")(arguments["weights"].size, arguments=arguments, flat=flat)
 
 
 class GatherMesh(_Mesh):
@@ -277,7 +281,8 @@ class GatherMesh(_Mesh):
 
     def __init__(self, mesh: Mesh) -> None:
         super().__init__(mesh)
-        self.load("literature/p2g_paper", "p2g_source")
+        constants = mesh.fields.sources
+        self.launches = [mesh.load("literature/p2g_paper", "p2g_source", constants)]
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return which particle each mesh point holds, and the particles that are at none."""
@@ -285,19 +290,20 @@ class GatherMesh(_Mesh):
         holder = xp.full(self.points, -1, dtype=np.int32)
         over = xp.empty(n, dtype=np.int32)
         counts = xp.zeros(self.points, dtype=np.int32)
-        given = dict(self.mesh.arguments, src=sources.points)
-        self.own("place_particles")(n, counts=counts, holder=holder, over=over, **given)
+        arguments = dict(self.mesh.arguments, src=sources.points)
+        self.kernel("place_particles")(
+            n, arguments=arguments, counts=counts, holder=holder, over=over
+        )
         others = xp.flatnonzero(over)
-        left = xp.ascontiguousarray(sources.points[:, others])
-        return {"holder": holder, "others": others, "left": left}
+        points = xp.ascontiguousarray(sources.points[:, others])
+        return {"holder": holder, "others": others, "other_points": points}
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch over the mesh points, then over the particles that are at none."""
-        grid, others, left = (arguments.pop(name) for name in ("grid", "others", "left"))
-        self.own("gather_mesh")(self.points, flat=grid.reshape(len(grid), -1), **arguments)
-        dens = self.mesh.xp.ascontiguousarray(arguments["dens"][:, others])
-        given = arguments | {"src": left, "dens": dens}
-        self.launches[0](left.shape[1], grid=grid, **given)
+        flat, src = _flat(arguments["grid"]), arguments["other_points"]
+        self.kernel("gather_mesh")(self.points, arguments=arguments, flat=flat)
+        dens = self.mesh.xp.ascontiguousarray(arguments["dens"][:, arguments["others"]])
+        self.launches[0](src.shape[1], arguments=arguments, src=src, dens=dens)
 
 
 class Stored(_Mesh):
@@ -312,16 +318,16 @@ class Stored(_Mesh):
                 f"{sources.order.size} points have {self.entries} entries each, and a matrix of "
                 f"CuPy holds {MOST}; choose 'single_mesh', or leave the method to 'auto'"
             )
-        found = super().work(sources)
+        rows = super().work(sources)
         sparse = self.mesh.space.adapter.sparse()
-        entries = found["weights"], found["particles"], found["starts"]
+        entries = rows["weights"], rows["particles"], rows["starts"]
         shape = self.points, sources.order.size
         return {"matrix": _matrix(sparse, entries, shape)}
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Multiply, one component after the other."""
         grid = arguments["grid"]
-        for row, dens in zip(grid.reshape(len(grid), -1), arguments["dens"], strict=True):
+        for row, dens in zip(_flat(grid), arguments["dens"], strict=True):
             row[...] = arguments["matrix"] @ dens
 
 
@@ -344,26 +350,32 @@ class StoredG2P:
         _check_memory(mesh, "matrix", n * entries * (mesh.item + 4))
         points, weights = (xp.empty(n * entries, dtype=kind) for kind in (np.int32, mesh.dtype))
         shape = mesh.space.adapter.constant(mesh.stored, np.int32)
-        given = dict(mesh.arguments, src=targets.points, shape=shape)
-        mesh.load(FILE, "list_windows")(n * lines, points=points, weights=weights, **given)
+        arguments = dict(mesh.arguments, src=targets.points, shape=shape)
+        list_windows = mesh.load(FILE, "list_windows")
+        list_windows(n * lines, arguments=arguments, points=points, weights=weights)
         starts = xp.arange(n + 1, dtype=np.int64) * entries
         arrays = weights, points, starts
         size = n, math.prod(mesh.stored)
         self.matrix = _matrix(mesh.space.adapter.sparse(), arrays, size)
         self.back = xp.empty(n, dtype=np.int32)
         self.back[targets.order] = xp.arange(n, dtype=np.int32)
-        self._found: Any = None
+        self._values: Any = None  # at the sorted targets
         self._mesh = mesh
 
     def apply(self, field: AnyArray, results: dict[str, AnyArray]) -> None:
         """Add the values at the targets to ``results["u"]``; both have one row per component."""
         rows, mesh = results["u"], self._mesh
-        if self._found is None:
-            self._found = mesh.xp.empty_like(rows)
-        for row, values in zip(self._found, field.reshape(len(field), -1), strict=True):
-            row[...] = self.matrix @ values
+        if self._values is None:
+            self._values = mesh.xp.empty_like(rows)
+        for row, component in zip(self._values, _flat(field), strict=True):
+            row[...] = self.matrix @ component
         add = SortedPoints.add_kernel(mesh.space, rows.dtype, len(rows), mesh.executor)
-        add(rows.shape[1], rows=self._found, order=self.back, sums=rows)
+        add(rows.shape[1], rows=self._values, order=self.back, sums=rows)
+
+
+def _flat(grid: AnyArray) -> Any:
+    """Return a grid's components, a row each."""
+    return grid.reshape(len(grid), -1)
 
 
 def _matrix(sparse: Any, entries: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:

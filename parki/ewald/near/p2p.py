@@ -191,9 +191,9 @@ class P2P:
         if "u" in kernels:
             count = self.tiles.shape[1]
 
-            def velocity(many: int, **arguments: Any) -> None:
+            def velocity(many: int, arguments: dict[str, Any]) -> None:
                 kernel = special(FORGETS, many) if launch is None else kernels["u"]
-                kernel(count, self.threads, **arguments)
+                kernel(count, self.threads, arguments=arguments)
 
             self.launches["u"] = velocity
             if pair.method == "tile":
@@ -314,7 +314,7 @@ class P2P:
         kernel, tiles = special(), self.tiles
         if stages(task, pair):
             count, threads = tiles.shape[1], self.threads
-            return Derivatives(kernel, tiles, lambda _, **given: kernel(count, threads, **given))
+            return Derivatives(kernel, tiles, lambda _, a: kernel(count, threads, arguments=a))
         tile = tile_of_slopes(pair.method, self._tile)
         if pair.method != "tile":
             tiles = self.cut(tile.targets)
@@ -402,7 +402,7 @@ class P2P:
                 if not lists and isinstance(launch, PairLists):
                     launch = launch.without
                 flat = sums.reshape(-1, sums.shape[-1])
-                launch(many, dens=buffer, pot=flat, **self.own["u"], **self.arguments)
+                launch(many, {**self.arguments, **self.own["u"], "dens": buffer, "pot": flat})
                 if self.slopes:
                     np.multiply(sums[: len(pot), 1:], self.rate, out=pot)
                     if "u" in results:
@@ -414,20 +414,20 @@ class P2P:
                 if not lists and isinstance(launch, PairLists):
                     launch = launch.without
                 for place in range(len(dens[part])):
-                    own = {name: array[done + place] for name, array in results.items()}
+                    one = {name: array[done + place] for name, array in results.items()}
                     arguments = own_arguments.get("derivatives", {})
                     if weights is not None:
                         arguments = of_strain | {"tensors": weights[done + place]}
-                    launch(
-                        1,
-                        dens=buffer[place * rows : (place + 1) * rows],
-                        pot=own.get("u"),
-                        pressure=own.get("p"),
-                        gradient=own.get("grad_u"),
-                        pull=own.get("strain", own.get("grad_tensor")),
-                        **arguments,
+                    arguments = {
                         **self.arguments,
-                    )
+                        **arguments,
+                        "dens": buffer[place * rows : (place + 1) * rows],
+                        "pot": one.get("u"),
+                        "pressure": one.get("p"),
+                        "gradient": one.get("grad_u"),
+                        "pull": one.get("strain", one.get("grad_tensor")),
+                    }
+                    launch(1, arguments)
             done = part.stop
         if self.overlap_correction is not None:
             self.overlap_correction.add(dens, results, weights)

@@ -107,6 +107,7 @@ def slopes_kernel(
         file,
         workunit,
         task.space,
+        constants | own_constants(task) | task.sum.p2p(derivatives=names),
         executor=task.executor,
         team_size=team,
         vector_length=vector,
@@ -119,9 +120,6 @@ def slopes_kernel(
         TENSORS=task.tensors,
         VALUES=values,
         TILE=tile.targets,
-        **constants,
-        **own_constants(task),
-        **task.sum.p2p(derivatives=names),
     )
 
 
@@ -130,9 +128,8 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
 
     ``lists`` says what the tile kernel does with lists: see `parki.ewald.near.p2p_lists`.
     """
-    space, constants = task.space, dict(pair.constants(task), MANY=many)
+    constants = dict(pair.constants(task), MANY=many, TILE=tile.targets)
     tiles = pair.method == "tile"
-    constants["TILE"] = tile.targets
     if tiles:
         constants.update(_by_lists(task, tile, lists))
     else:
@@ -140,12 +137,12 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
     return load(
         "p2p_tile" if tiles else "p2p",
         "p2p_tile" if tiles else "p2p_staged",
-        space,
+        task.space,
+        constants,
         executor=task.executor,
         team_size=TEAM if tiles else tile.targets,
         vector_length=tile.targets * tile.lanes if tiles else 1,
         tables={"radial": pair.table(task).shape},
-        **constants,
     )
 
 

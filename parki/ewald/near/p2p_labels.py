@@ -139,12 +139,12 @@ class LabelledPairs:
                 arguments = self.arguments | own_arguments | {"tensors": weights[done]}
             kernel(
                 self.members.targets.size,
+                arguments=arguments,
                 dens=strengths.reshape(-1, strengths.shape[-1]),
                 pot=flat.get("u"),
                 pressure=flat.get("p"),
                 gradient=flat.get("grad_u"),
                 pull=flat.get("strain", flat.get("grad_tensor")),
-                **arguments,
             )
             done += many
 
@@ -171,11 +171,14 @@ def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) ->
         names = task.sum.derivative_tables(want, values)
     else:
         constants |= task.sum.p2p()
+    flags = {"TILTED": task.tilted, "STRAIN": strain}
+    constants |= {name: True for name, needed in flags.items() if needed}
     radial = pair.rows(names)
     kernel = load(
         "p2p_labels",
         workunit,
         task.space,
+        constants,
         executor=task.executor,
         tables={"radial": radial.shape},
         REAL=real_name(task.dtype),
@@ -183,8 +186,5 @@ def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) ->
         PERIODIC=task.periodicity,
         LOW=task.finer,
         GIVEN=task.options.exclude_image == "given",
-        **({"TILTED": True} if task.tilted else {}),
-        **({"STRAIN": True} if strain else {}),
-        **constants,
     )
     return kernel, radial

@@ -99,7 +99,7 @@ class PairLists:
         """Whether the next sum keeps lists, if there is memory."""
         return self.begun and self.keep and self.size is None
 
-    def __call__(self, many: int, **arguments: Any) -> None:
+    def __call__(self, many: int, arguments: dict[str, Any]) -> None:
         """Compute the near field of ``many`` densities: of one, where lists are due.
 
         The arguments are the kernel's, except the arguments for lists.
@@ -112,10 +112,16 @@ class PairLists:
         if self.use == KEEPS:
             self.use = TAKES
 
-    def without(self, many: int, **arguments: Any) -> None:
+    def without(self, many: int, arguments: dict[str, Any]) -> None:
         """Compute the near field of ``many`` densities without lists, which stay the same."""
-        own = {"number": self.tiles, "rows": None, "used": None, "lists": None}
-        self.kernel(FORGETS, many)(-(-self.tiles // TEAM), **own, **arguments)
+        self.kernel(FORGETS, many)(
+            -(-self.tiles // TEAM),
+            arguments=arguments,
+            number=self.tiles,
+            rows=None,
+            used=None,
+            lists=None,
+        )
 
     def _launch(self, use: int, arguments: dict[str, Any], many: int = 1) -> Any:
         """Launch a kernel; return how many rows each tile used, if it counts or keeps them."""
@@ -124,8 +130,14 @@ class PairLists:
             used = self.space.array_module.zeros(self.tiles, dtype=np.int32)
         if self.ordered is not None:
             arguments = dict(arguments, tiles=self.ordered)
-        own = {"number": self.tiles, "rows": self.rows, "used": used, "lists": self.lists}
-        self.kernel(use, many)(teams, **own, **arguments)
+        self.kernel(use, many)(
+            teams,
+            arguments=arguments,
+            number=self.tiles,
+            rows=self.rows,
+            used=used,
+            lists=self.lists,
+        )
         return used
 
     def _keep_by_stride(self, arguments: dict[str, Any]) -> bool:

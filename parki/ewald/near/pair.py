@@ -185,6 +185,7 @@ def cells_kernel(task: Task, pair: Pair, launch: Launch) -> Kernel:
         "literature/p2p_cells",
         "p2p_cells",
         task.space,
+        pair.constants(task),
         executor=task.executor,
         team_size=launch.team,
         vector_length=launch.vectors,
@@ -193,5 +194,4 @@ def cells_kernel(task: Task, pair: Pair, launch: Launch) -> Kernel:
         VECTORS=launch.vectors,
         TARGETS=launch.targets,
         CHUNK=launch.chunk,
-        **pair.constants(task),
     )

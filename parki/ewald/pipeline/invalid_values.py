@@ -38,7 +38,7 @@ class InvalidValues:
         """Count those among values (..., N), and wait for nothing."""
         *rows, count = values.shape
         flat, numbers = values.reshape(math.prod(rows), count), self._report.numbers
-        self._kernel(count, values=flat, rows=len(flat), invalid=numbers, **self._sizes)
+        self._kernel(count, values=flat, rows=len(flat), invalid=numbers, arguments=self._sizes)
         self._report.send()
 
     def any_found(self) -> bool:
