@@ -129,7 +129,7 @@ def device_threads(p: int, item: int) -> tuple[int, int, int, int]:
     # Targets in one warp conflict in the banks, except two of half a warp in double precision.
     lanes = 16 if item == 8 and p in HALF_WARPS else 32
     shapes = (shape(lanes, s) for s in (1, 2, 3) if -(-p // s) <= lanes)
-    return min(shapes, key=lambda each: computed(p, each))
+    return min(shapes, key=lambda threads: computed(p, threads))
 
 
 def computed(p: int, threads: tuple[int, int, int, int]) -> int:

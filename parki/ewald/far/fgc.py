@@ -42,8 +42,9 @@ from parki.typing import AnyArray
 class Block:
     """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again.
 
-    By the transforms ``given`` of kernels that end, unless there are none. ``strain`` has arguments
-    of the kernel of that name, once a `FarStrain` was made, and is ``stale`` in another box.
+    By the transforms ``ending`` of kernels that end, unless there are none. ``strain`` has
+    arguments of the kernel of that name, once a `FarStrain` was made, and is ``stale`` in another
+    box.
     """
 
     first: int
@@ -52,7 +53,7 @@ class Block:
     multiplier: Any
     fill: Callable[[], None]
     arguments: dict[str, Any]
-    given: Any = None
+    ending: Any = None
     strain: dict[str, Any] | None = None
     stale: bool = False
     whole: Block | None = None  # of which this is a part
@@ -134,10 +135,10 @@ class Convolution:
     # ------------------------------------------------------------------ set-up
     def _common(self, split: Split) -> list[Block]:
         """Return the blocks that the mesh keeps for all plans of a set-up; make them if need be."""
-        what, made = (self.modes, self.sets), self.mesh.blocks
-        if made[0] != what:
-            made = self.mesh.blocks = what, self._blocks(split)
-        blocks: list[Block] = made[1]
+        what, cached = (self.modes, self.sets), self.mesh.blocks
+        if cached[0] != what:
+            cached = self.mesh.blocks = what, self._blocks(split)
+        blocks: list[Block] = cached[1]
         return blocks
 
     def _blocks(self, split: Split) -> list[Block]:
@@ -148,11 +149,11 @@ class Convolution:
         bounds, _ = planes_in_blocks(mesh.task, padding, self.sets, self.modes)
         begin = bounds[0][0] if bounds else 0
         end = max((last for _, last, _, ends in bounds if ends), default=begin)
-        given: Any = self._ending(mesh, split, begin, end) if end > begin else None
+        ending: Any = self._ending(mesh, split, begin, end) if end > begin else None
         blocks = []
         for first, last, sizes, ends in bounds:
-            own = given[first - begin : last - begin] if ends else None
-            blocks.append(self._block(split, first, last, sizes, own))
+            of_block = ending[first - begin : last - begin] if ends else None
+            blocks.append(self._block(split, first, last, sizes, of_block))
         return blocks
 
     @staticmethod
@@ -174,9 +175,9 @@ class Convolution:
         )
 
     def _block(
-        self, split: Split, first: int, last: int, lengths: tuple[int, int, int], given: Any = None
+        self, split: Split, first: int, last: int, lengths: tuple[int, int, int], ending: Any = None
     ) -> Block:
-        """Return a block; ``given`` are the transforms of truncated kernels."""
+        """Return a block; ``ending`` are the transforms of truncated kernels."""
         mesh, xp, lattice = self.mesh, self.xp, self.mesh.solver_box.lattice
         lengths, basis = (mesh.padding.local[0], lengths[1], lengths[2]), lattice.basis
         rows = [np.arange(n) for n in lengths]
@@ -200,7 +201,7 @@ class Convolution:
         part = math.prod((lattice.edges / lattice.sides).tolist())
         window[0] = window[0] * (self.factor / math.prod(lengths) * part)
         exact = None if basis is None else mesh.solver_box.basis_on(mesh.space, np.float64)
-        values, fill = multiplier.tabulate(mesh.task, split, waves, window, given, exact)
+        values, fill = multiplier.tabulate(mesh.task, split, waves, window, ending, exact)
         if split.friction:
             arguments["friction"] = split.friction**2
             arguments["plane"] = xp.zeros(1, dtype=mesh.dtype)
@@ -216,7 +217,7 @@ class Convolution:
             arguments["basis"] = mesh.solver_box.basis_on(mesh.space, mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        return Block(first, last, lengths, values, fill, arguments, given)
+        return Block(first, last, lengths, values, fill, arguments, ending)
 
     def _plane(self, split: Split, waves: list[Any], window: list[Any], basis: AnyArray) -> Any:
         """Return M times ``k^2 + alpha^2`` of the modes that do not change along the plane.
@@ -251,8 +252,8 @@ class Convolution:
             modes = (part.stop - part.start, *block.lengths[1:])
             arguments["shape"] = np.array(modes, dtype=np.int32)
             first, last = block.first + part.start, block.first + part.stop
-            own = block.multiplier[part]
-            part_of = Block(first, last, block.lengths, own, block.fill, arguments, whole=block)
+            values = block.multiplier[part]
+            part_of = Block(first, last, block.lengths, values, block.fill, arguments, whole=block)
             blocks.append(part_of)
         return blocks
 
@@ -427,21 +428,21 @@ class FGC(Convolution):
         n, spill = self.mesh.padding.grid[2], self.mesh.spill
         self.mesh.space.adapter.copy(self.field[..., n:], self.field[..., :spill])
 
-    def given(self, mesh: EwaldMesh, split: Split) -> Any:
+    def ending_kernels(self, mesh: EwaldMesh, split: Split) -> Any:
         """Return the transforms that `fill` needs, for which there may be no memory.
 
         None if no kernel ends.
         """
-        ends = [block for block in self.whole if block.given is not None]
+        ends = [block for block in self.whole if block.ending is not None]
         return self._ending(mesh, split, ends[0].first, ends[-1].last) if ends else None
 
-    def fill(self, mesh: EwaldMesh, given: Any) -> None:
+    def fill(self, mesh: EwaldMesh, ending: Any) -> None:
         """Compute the multiplier again, in the same memory, for a grid whose tilts have changed."""
         self.mesh, done = mesh, 0
         for block in self.whole:
-            if block.given is not None:
-                block.given[...] = given[done : done + len(block.given)]
-                done += len(block.given)
+            if block.ending is not None:
+                block.ending[...] = ending[done : done + len(block.ending)]
+                done += len(block.ending)
             block.stale = True
             block.fill()
         if self._root is not None:
@@ -451,10 +452,10 @@ class FGC(Convolution):
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
         count, lattice = math.prod(block.lengths), self.mesh.solver_box.lattice
         name, waves = "k" if lattice.tilted else "square", []
-        for axis, kept in enumerate(block.multiplier.shape):
+        for axis, size in enumerate(block.multiplier.shape):
             shape = [1, 1, 1]
             shape[axis] = -1
-            waves.append(block.arguments[f"{name}{axis}"][:kept].reshape(shape))
+            waves.append(block.arguments[f"{name}{axis}"][:size].reshape(shape))
         if lattice.tilted:
             waves = [k**2 for k in lattice.waves(waves)]
         square: Any = sum(waves)

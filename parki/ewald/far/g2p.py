@@ -158,8 +158,8 @@ class G2P:
         if "u" not in want and "grad_u" not in want:
             wanted = []
         # Blocks take the pressure with derivatives; it follows the velocity's three components.
-        both = {"p", "grad_u"} <= {*want} and in_blocks(mesh, "grad_u", components)
-        if "p" in want and not both:
+        pressure = {"p", "grad_u"} <= {*want} and in_blocks(mesh, "grad_u", components)
+        if "p" in want and not pressure:
             wanted.append(("p", 1))
         launches = []
         for name, rows in wanted:
@@ -172,7 +172,7 @@ class G2P:
                     team = size.batch * size.lanes
                     kernel = mesh.load("g2p_tile", "g2p_tile", constants, team_size=team)
                 elif blocks:
-                    constants.update(GRADIENT=gradient, PRESSURE=both, LANES=lanes)
+                    constants.update(GRADIENT=gradient, PRESSURE=pressure, LANES=lanes)
                     kernel = mesh.load("g2p_block", "g2p_block", constants)
                 else:
                     workunit = "g2p_gradient" if gradient else "g2p_target"
@@ -215,8 +215,8 @@ class G2P:
         g = self._axes
         for first in range(0, len(rows), 3):
             for axis in (2, 1, 0):  # what is read comes before
-                own = [g[n, axis] * rows[first + n] for n in range(axis + 1)]
-                rows[first + axis] = sum(own[1:], own[0])
+                terms = [g[n, axis] * rows[first + n] for n in range(axis + 1)]
+                rows[first + axis] = sum(terms[1:], terms[0])
 
     def _gather(self, field: AnyArray, results: dict[str, AnyArray], first: int) -> None:
         """Launch all kernels."""

@@ -153,7 +153,7 @@ class Mesh:
         self.window, self.spread, self.gather, self.factor = window, spread, gather, factor
         self.planes = 1 if planar else window.points
         xp, dtype, degree = self.xp, self.dtype, window.degree
-        self.wraps = tuple(n == own for n, own in zip(grid, cells, strict=True))
+        self.wraps = tuple(n == periods for n, periods in zip(grid, cells, strict=True))
         self.row, self.spill = along_z(window.points, dtype, self.wraps[2], space.on_device)
         self.spills = spills
         if not spills:

@@ -34,7 +34,7 @@ def tabulate(
     split: Split,
     waves: list[Array],
     windows: list[Array],
-    given: Any = None,
+    ending: Any = None,
     basis: AnyArray = None,
 ) -> tuple[Any, Callable[[], None]]:
     """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
@@ -42,8 +42,8 @@ def tabulate(
     And what overwrites it, for another ``basis`` in the same memory.
 
     That mode is left to `parki.ewald.far.gauge`, which knows the sum of the densities exactly, and
-    not by the window: it is the largest of all, and its error was of one sign. With a kernel that
-    is ``given``, what is left of this mode is no larger than the others.
+    not by the window: it is the largest of all, and its error was of one sign. With a kernel
+    that ends (``ending``), what is left of this mode is no larger than the others.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def tabulate(
         Supplies the far-field factor.
     waves, windows : list of 3 ndarrays
         Wavenumbers of the block along each axis, on the host, and factors for them.
-    given : array, optional
+    ending : array, optional
         Transforms of a kernel that ends, of the shape of the result, float64.
     basis : array, shape (3, 3), float64, optional
         For a tilted box, whose ``waves`` are the grid's: `Lattice.basis`.
@@ -72,11 +72,11 @@ def tabulate(
     squares = [xp.asarray(square) for square in squares]
     windows = [xp.asarray(factors) for factors in windows]
     launch = partial(
-        _kernel(task, split, given is not None),
+        _kernel(task, split, ending is not None),
         values.size,
         multiplier=values.reshape(-1),
         shape=xp.asarray(shape, dtype=np.int32),
-        given=None if given is None else given.reshape(-1),
+        given=None if ending is None else ending.reshape(-1),
         gamma=xp.asarray(factor.coefficients),
         terms=factor.coefficients.size,
         scale=factor.scale,
@@ -93,7 +93,7 @@ def tabulate(
         window1=windows[1],
         window2=windows[2],
     )
-    mean = given is None and split.screening and all(k.size and k[0] == 0 for k in waves)
+    mean = ending is None and split.screening and all(k.size and k[0] == 0 for k in waves)
 
     def fill() -> None:
         launch()
@@ -109,11 +109,11 @@ def kernels(task: Task, split: Split) -> list[Kernel]:
     periodicity = task.periodicity
     kernels = [] if periodicity == 3 else truncated.kernels(task)
     kinds = [False] * (periodicity > 0) + [True] * (periodicity < 3)
-    return kernels + [_kernel(task, split, given) for given in kinds]
+    return kernels + [_kernel(task, split, ending) for ending in kinds]
 
 
-def _kernel(task: Task, split: Split, given: bool) -> Kernel:
-    """Return the kernel of `tabulate`, of kernels in closed form or ``given``."""
+def _kernel(task: Task, split: Split, ending: bool) -> Kernel:
+    """Return the kernel of `tabulate`, of kernels in closed form or ``ending``."""
     return load(
         "fgc",
         "tabulate",
@@ -122,7 +122,7 @@ def _kernel(task: Task, split: Split, given: bool) -> Kernel:
         executor=task.executor,
         REAL=real_name(task.dtype),
         QUARTIC=task.sum.symbol.order == 2,
-        GIVEN=given,
+        GIVEN=ending,
         DECAYS=split.factor(task.sum.symbol.order).decays,
     )
 

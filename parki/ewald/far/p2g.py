@@ -353,8 +353,8 @@ def _batch(mesh: Mesh) -> int:
     """Return the sources that `p2g_tile` stages at a time: TEAMS teams share scratch memory."""
     fields = mesh.fields
     weights = 3 * (1 + fields.gradient + fields.curvature) * mesh.window.points
-    both = bool(fields.sources["PLAIN"] and fields.sources.get("TENSORS", 0) > 1)
-    strengths = 10 + 3 * ("TILTED" in fields.sources) + 2 * both
+    two_kinds = bool(fields.sources["PLAIN"] and fields.sources.get("TENSORS", 0) > 1)
+    strengths = 10 + 3 * ("TILTED" in fields.sources) + 2 * two_kinds
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + strengths) + 16)
     return max(1, min(BATCH, rows - 1))
 

@@ -109,18 +109,18 @@ def check_spreading(method: str, kernel: str, tilted: bool = False) -> None:
     ------
     ParkiValueError
     """
-    own = method in ("auto", "owner", "tile")
-    if SUMS[kernel].symbol.grids > 1 and not own:
+    usual = method in ("auto", "owner", "tile")
+    if SUMS[kernel].symbol.grids > 1 and not usual:
         raise ParkiValueError(
             f"p2g_method is {method!r}, which does not spread spheres of several radii; leave "
             "p2g_method to 'auto'"
         )
-    if tilted and SUMS[kernel].gradient and not own:
+    if tilted and SUMS[kernel].gradient and not usual:
         raise ParkiValueError(
             f"p2g_method is {method!r}, which spreads {kernel} in boxes along the axes alone; "
             "leave p2g_method to 'auto'"
         )
-    if "TENSORS" in SUMS[kernel].p2g and not own:
+    if "TENSORS" in SUMS[kernel].p2g and not usual:
         raise ParkiValueError(
             f"p2g_method is {method!r}, which does not spread the dipoles of {kernel}; "
             "leave p2g_method to 'auto'"

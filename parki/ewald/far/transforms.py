@@ -254,13 +254,13 @@ class DeviceTransforms:
                 self.along(modes, True)
             return
         for part in self._parts(values):
-            each, modes = values[part], hat[part]
+            real, modes = values[part], hat[part]
             if self.periodic:
-                self._run(self._grids_plan(each, True), each, modes, True)
+                self._run(self._grids_plan(real, True), real, modes, True)
                 continue
-            padded = self._padded(each)
-            if padded is not each:
-                padded[:, : self.grid[0]] = each
+            padded = self._padded(real)
+            if padded is not real:
+                padded[:, : self.grid[0]] = real
                 padded[:, self.grid[0] :] = 0
             self._lines(padded, modes, True)
 
@@ -272,14 +272,14 @@ class DeviceTransforms:
             self.across_inverse(hat, values[..., : self.grid[2]])
             return
         for part in self._parts(values):
-            each, modes = values[part], hat[part]
+            real, modes = values[part], hat[part]
             if self.periodic:
-                self._run(self._grids_plan(each, False), each, modes, False)
+                self._run(self._grids_plan(real, False), real, modes, False)
                 continue
-            padded = self._padded(each)
+            padded = self._padded(real)
             self._lines(padded, modes, False)
-            if padded is not each:
-                each[...] = padded[:, : self.grid[0]]
+            if padded is not real:
+                real[...] = padded[:, : self.grid[0]]
 
     def _parts(self, values: AnyArray) -> list[slice]:
         """Return which components are transformed at once: all, if they are small, or each."""
@@ -289,17 +289,17 @@ class DeviceTransforms:
 
     def across(self, values: AnyArray, hat: AnyArray) -> None:
         """Transform real planes (components, planes, sets y, z) along y and z into ``hat``."""
-        for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
-            given = each if _aligned(each) else each.copy()
-            self._run(self._planes_plan(given, True), given, modes, True)
+        for planes, modes in zip(self._apart(values), self._apart(hat), strict=True):
+            aligned = planes if _aligned(planes) else planes.copy()
+            self._run(self._planes_plan(aligned, True), aligned, modes, True)
 
     def across_inverse(self, hat: AnyArray, values: AnyArray) -> None:
         """Transform ``hat`` (destroyed) into real planes."""
-        for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
-            aligned = each if _aligned(each) else each.copy()
+        for planes, modes in zip(self._apart(values), self._apart(hat), strict=True):
+            aligned = planes if _aligned(planes) else planes.copy()
             self._run(self._planes_plan(aligned, False), aligned, modes, False)
-            if aligned is not each:
-                each[...] = aligned
+            if aligned is not planes:
+                planes[...] = aligned
 
     def _apart(self, planes: AnyArray) -> Any:
         """Return planes in which each set has planes of its own."""

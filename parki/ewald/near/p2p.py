@@ -20,12 +20,7 @@ from parki.cells.cell_grid import CellGrid
 from parki.cells.runs import runs
 from parki.cells.sorted_points import SortedPoints, with_spare
 from parki.ewald.geometry.systems import Labels, Systems
-from parki.ewald.near.p2p_kernels import (
-    Kernels,
-    slopes_kernel,
-    stages,
-    together,
-)
+from parki.ewald.near.p2p_kernels import Kernels, slopes_kernel, stages, together
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, PairLists
 from parki.ewald.near.pair import Pair, parts, reach, shifts
@@ -108,7 +103,7 @@ class P2P:
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
         labels: Labels | None = None,
-        kept: Kernels | None = None,
+        kernels_before: Kernels | None = None,
     ) -> None:
         space, executor = task.space, task.executor
         lattice, factor = solver_box.lattice, solver_box.factor
@@ -160,7 +155,7 @@ class P2P:
 
         size = tile.targets if launch is None else launch.targets
         self.cut, self.tiles = cut, cut(size)
-        self.kernels: Kernels = Kernels.of(task, pair, tile, launch, kept)
+        self.kernels: Kernels = Kernels.of(task, pair, tile, launch, kernels_before)
         kernels, special = self.kernels.usual, self.kernels.special
         self.norms = None
         if norms is not None:
@@ -171,8 +166,8 @@ class P2P:
         if point_radii is not None:
             unit = cutoff ** -(task.sum.pair.point_radii or 0)
             of_targets, self.point_radii = (
-                self.dtype.type(unit) * points.sort(each)
-                for points, each in zip((self.targets, self.sources), point_radii, strict=True)
+                self.dtype.type(unit) * points.sort(marks)
+                for points, marks in zip((self.targets, self.sources), point_radii, strict=True)
             )
         lengths = task.sum.lengths
         self.unit: Any = None  # of the rows of a density over r_c, where they differ
@@ -212,15 +207,20 @@ class P2P:
         self.rate = self.dtype.type(rate)
         self._units = rate, power
         # `p2p` itself divides by r_c once.
-        self.own: dict[str, dict[str, Any]] = {}
+        self.launch_arguments: dict[str, dict[str, Any]] = {}
         if "u" in kernels:
             radial = kernels["u"].table(pair.table(task), self.dtype)
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
-            self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
-            self.own["u"]["tiles"] = self.tiles
+            self.launch_arguments["u"] = {
+                "factor": factor * power,
+                "radial": radial,
+                "xi_rc": xi_rc,
+                "tiles": self.tiles,
+            }
         if by is not None:
             names = task.sum.derivative_tables(task.want, together(task, pair))
-            self.own["derivatives"] = self.of_derivatives(by, pair.rows(names), tensors)
+            arguments = self.of_derivatives(by, pair.rows(names), tensors)
+            self.launch_arguments["derivatives"] = arguments
         # In tilted boxes first parts are whole numbers of this, so that their sums are exact.
         digit = 2.0 ** (math.frexp(longest)[1] - 20) if task.tilted and task.finer else 0.0
         src_high, src_low = parts(self.sources.points, self.dtype, digit)
@@ -233,10 +233,10 @@ class P2P:
         copies, most = None, 0
         if task.tilted:
 
-            def made(solver_box: SolverBox) -> Any:
+            def copied(solver_box: SolverBox) -> Any:
                 return shifts(solver_box.lattice.images(cutoff), self.dtype, digit)
 
-            copies = solver_box.constant(space, ("copies", cutoff, digit), made, self.dtype)
+            copies = solver_box.constant(space, ("copies", cutoff, digit), copied, self.dtype)
             most = copies.shape[1]
         self.arguments = {
             "copies": copies,
@@ -282,10 +282,12 @@ class P2P:
                 row = points.sort(of_points.astype(self.dtype))
                 self.arguments[name] = self._numbered(self.arguments[name], row)
 
-            normals = None
-            if norms is not None:
-                normals = norms / cutoff
-            shared = self.arguments | self.own.get("u", {}) | self.own.get("derivatives", {})
+            normals = None if norms is None else norms / cutoff
+            shared = (
+                self.arguments
+                | self.launch_arguments.get("u", {})
+                | self.launch_arguments.get("derivatives", {})
+            )
             self.labelled = LabelledPairs(
                 task,
                 solver_box,
@@ -304,8 +306,11 @@ class P2P:
         if self._of_strain is None:
             by = self.derivatives(self.task, self.pair, strain=True)
             names = self.task.sum.derivative_tables(self.task.want, "u" in self.task.want)
-            own = self.of_derivatives(by, self.pair.rows(names), None)
-            self._of_strain = by, own | {"derivative_scale": self._moment * own["scale"]}
+            arguments = self.of_derivatives(by, self.pair.rows(names), None)
+            self._of_strain = (
+                by,
+                arguments | {"derivative_scale": self._moment * arguments["scale"]},
+            )
         return self._of_strain
 
     def derivatives(self, task: Task, pair: Pair, strain: bool = False) -> Derivatives:
@@ -375,24 +380,24 @@ class P2P:
         what the near field of a target gains of w.u by a strain ``dx_a = x_b`` of points and box.
         """
         done, rows, xp = 0, self.rows, self.sources.xp
-        launches, own_arguments = self.launches, self.own
+        launches = self.launches
         if weights is not None:
             by, of_strain = self.of_strain
-            launches, own_arguments, lists = {"derivatives": by.launch}, {}, False
-        given = rows - (self.point_radii is not None)
+            launches, lists = {"derivatives": by.launch}, False
+        rows_of_dens = rows - (self.point_radii is not None)
         while done < len(dens):
             # The sum that keeps lists takes one density.
             most = 1 if lists and self.lists is not None and self.lists.due else len(dens) - done
             many = 1 if most == 1 else self.most(most)
             part = slice(done, done + min(many, most))
             buffer[len(dens[part]) * rows : many * rows] = 0
-            for place, each in enumerate(dens[part]):
+            for place, density in enumerate(dens[part]):
                 first = place * rows
-                self.sources.sort(each, out=buffer[first : first + given])
+                self.sources.sort(density, out=buffer[first : first + rows_of_dens])
                 if self.unit is not None:
-                    buffer[first : first + given] *= self.unit
+                    buffer[first : first + rows_of_dens] *= self.unit
                 if self.point_radii is not None:
-                    buffer[first + given, : self.point_radii.size] = self.point_radii
+                    buffer[first + rows_of_dens, : self.point_radii.size] = self.point_radii
             if "u" in launches:
                 sums = pot = results["grad_u" if self.slopes else "u"][part]
                 if len(pot) < many or self.slopes:
@@ -402,7 +407,10 @@ class P2P:
                 if not lists and isinstance(launch, PairLists):
                     launch = launch.without
                 flat = sums.reshape(-1, sums.shape[-1])
-                launch(many, {**self.arguments, **self.own["u"], "dens": buffer, "pot": flat})
+                launch(
+                    many,
+                    {**self.arguments, **self.launch_arguments["u"], "dens": buffer, "pot": flat},
+                )
                 if self.slopes:
                     np.multiply(sums[: len(pot), 1:], self.rate, out=pot)
                     if "u" in results:
@@ -415,8 +423,9 @@ class P2P:
                     launch = launch.without
                 for place in range(len(dens[part])):
                     one = {name: array[done + place] for name, array in results.items()}
-                    arguments = own_arguments.get("derivatives", {})
-                    if weights is not None:
+                    if weights is None:
+                        arguments = self.launch_arguments["derivatives"]
+                    else:
                         arguments = of_strain | {"tensors": weights[done + place]}
                     arguments = {
                         **self.arguments,
@@ -438,10 +447,10 @@ class P2P:
     def add(self, dens: AnyArray, results: dict[str, AnyArray], weights: AnyArray = None) -> None:
         """Add the near field of densities to ``results``, as `apply` makes it."""
         buffer, xp = self.buffer(self.rows), self.sources.xp
-        for place, each in enumerate(dens):
+        for place, density in enumerate(dens):
             more = {name: xp.empty_like(array[:1]) for name, array in results.items()}
-            own = None if weights is None else weights[place : place + 1]
-            self.apply(each[None], buffer, more, lists=False, weights=own)
+            weights_of_one = None if weights is None else weights[place : place + 1]
+            self.apply(density[None], buffer, more, lists=False, weights=weights_of_one)
             for name, array in more.items():
                 results[name][place] += array[0]
 

@@ -34,8 +34,8 @@ def stages(task: Task, pair: Pair) -> bool:
 
 def together(task: Task, pair: Pair) -> bool:
     """Return whether the kernel of derivatives sums the potential, too."""
-    want, own = task.want, pair.method == "tile" or stages(task, pair)
-    return own and not task.slopes and "u" in want and want != ("u",)
+    want, one_kernel = task.want, pair.method == "tile" or stages(task, pair)
+    return one_kernel and not task.slopes and "u" in want and want != ("u",)
 
 
 def near_kernels(
@@ -75,11 +75,11 @@ class Kernels(NamedTuple):
 
     @classmethod
     def of(
-        cls, task: Task, pair: Pair, tile: Tile, launch: Launch | None, kept: Kernels | None
+        cls, task: Task, pair: Pair, tile: Tile, launch: Launch | None, before: Kernels | None
     ) -> Kernels:
-        """Return those that were kept, or others where these are not of the same."""
-        if kept is not None and kept.pair is pair and kept.tile == tile:
-            return kept
+        """Return the kernels ``before`` if their pair and tile are the same, or else new ones."""
+        if before is not None and before.pair is pair and before.tile == tile:
+            return before
         special = cache(partial(near_kernel, task, pair, tile))
         strain = cache(partial(slopes_kernel, task, pair, tile, strain=True))
         return cls(pair, tile, near_kernels(task, pair, tile, launch), special, strain)

@@ -94,12 +94,12 @@ class LabelledPairs:
             # the lattice vectors.
             reach = max(pair.cutoff, float(np.hypot.reduce(lattice.sides * lattice.periodic)) / 2)
 
-            def made(solver_box: SolverBox) -> Any:
+            def copied(solver_box: SolverBox) -> Any:
                 images = solver_box.lattice.images(reach)
                 vectors = np.hstack([images[:, np.lexsort(images)], solver_box.lattice.matrix.T])
                 return shifts(vectors, task.dtype, digit)
 
-            copies = solver_box.constant(task.space, ("labels", reach, digit), made, task.dtype)
+            copies = solver_box.constant(task.space, ("labels", reach, digit), copied, task.dtype)
             arguments, images = arguments | {"copies": copies}, [copies.shape[1] - 3, 0, 0]
         self.arguments = arguments | {
             "order": trg_columns,

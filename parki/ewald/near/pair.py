@@ -69,9 +69,11 @@ class Pair(NamedTuple):
         The row of `NUMBERS` has the lengths of the sum over the cut-off. The polynomials of blobs
         follow in each row, and the square of the cut-off over a blob's radius.
         """
-        own = np.zeros(self.degree + 1)
-        own[: len(self.lengths)] = self.lengths
-        rows = np.array([own if table == NUMBERS else self.radial.row(table) for table in tables])
+        lengths = np.zeros(self.degree + 1)
+        lengths[: len(self.lengths)] = self.lengths
+        rows = np.array(
+            [lengths if table == NUMBERS else self.radial.row(table) for table in tables]
+        )
         if self.core is None:
             return rows
         return np.hstack([rows, self.core.columns(tables, self.cutoff, self.degree)])
@@ -95,7 +97,7 @@ class Pair(NamedTuple):
         tables = [self.table(task)]
         if task.want != ("u",):
             tables.append(self.rows(task.sum.derivative_tables(task.want, values=True)))
-        largest = max(float(np.abs(each).max(initial=0.0)) for each in tables)
+        largest = max(float(np.abs(table).max(initial=0.0)) for table in tables)
         most = MARGIN * float(np.finfo(task.dtype).max)
         if largest > most:
             raise ParkiValueError(
@@ -121,7 +123,7 @@ class Pair(NamedTuple):
 def own_constants(task: Task) -> dict[str, Any]:
     """Return the constants that few tasks have, so that the others' kernels stay the same."""
     flags = {"LOW": task.finer, "TILTED": task.tilted, "LABELS": task.labelled}
-    return {name: True for name, own in flags.items() if own}
+    return {name: True for name, needed in flags.items() if needed}
 
 
 def shifts(vectors: AnyArray, dtype: DTypeLike, digit: float) -> Any:

@@ -282,7 +282,7 @@ class OneDevice(PlacedOnDevice):
         old, stages = self.setup, self.stages
         if setup is None or old is None or setup is old or not setup.same_memory(old):
             return
-        values = stages and stages.fgc.given(setup.mesh, setup.split)
+        values = stages and stages.fgc.ending_kernels(setup.mesh, setup.split)
         self.setup = setup  # first, so that `undo` mends what is half written
         cast(LatticeNumbers, setup.solver_box.numbers).move(setup.solver_box)
         if stages is not None:
