@@ -136,7 +136,7 @@ def test_crowded_tiles(threads, monkeypatch):
 def test_teams(dimensions, monkeypatch):
     """A missing barrier, or scratch memory that nobody wrote, gives a wrong value."""
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
-    space = parki.get_execution_space("Serial")
+    space = parki.get_execution_space("OpenMP")
     methods = "single_mesh", "group_mesh", "hybrid_mesh", "gather", "hybrid", "tile", "grid"
     for method in methods[: 4 if dimensions == 2 else None]:
         check_spread(space, make_grid(dimensions), USUAL, method, components=3)
