@@ -43,6 +43,7 @@ from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, get_execution_space, host, load, shipped
 from parki.settings import thread_count
+from parki.solving import search
 
 SPACE = get_execution_space("OpenMP")
 SECONDS = 10.0  # between progress messages
@@ -114,6 +115,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield SortedPoints.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
     yield from close.kernels(SPACE)
+    yield from search.kernels(SPACE, spheres=0)
     yield from moments.kernels(SPACE)
     for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
         yield SortedPoints.gather_kernel(SPACE, dtype, rows)

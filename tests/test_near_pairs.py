@@ -11,6 +11,7 @@ from started import NO_GPU
 
 import parki
 from parki.solving import pairs as module
+from parki.solving import search
 
 BOX = np.array([1.0, 0.7, 0.4])
 
@@ -58,8 +59,7 @@ def same(found, expected, atol=1e-13):
 # Longer than half an edge, and than whole edges, of a flat box.
 @pytest.mark.parametrize("radius", [0.1, 0.199, 0.2, 0.5, 1.1])
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-def test_pairs_are_those_of_a_search_over_all_images(periodicity, radius, monkeypatch):
-    monkeypatch.setitem(module.AT_ONCE, False, 500)  # several rounds
+def test_pairs_are_those_of_a_search_over_all_images(periodicity, radius):
     trg, src = points(40, 1, 1.0, periodicity), points(50, 2, 1.0, periodicity)
     found = parki.near_pairs(trg, src, radius, periodicity=periodicity, box=BOX)
     expected = all_pairs(trg, src, radius, periodicity)
@@ -157,10 +157,9 @@ def test_errors_teach(error, match, changes):
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-def test_gpu(periodicity, monkeypatch):
+def test_gpu(periodicity):
     import cupy
 
-    monkeypatch.setitem(module.AT_ONCE, True, 5000)
     trg, src = points(400, 1, 1.0, periodicity), points(500, 2, 1.0, periodicity)
     options = parki.EwaldOptions(periodicity=periodicity, box=BOX)
     host = parki.near_pairs(trg, src, 0.21, options)
@@ -193,6 +192,6 @@ def test_what_does_not_fit_is_refused_at_once(periodicity, radius, monkeypatch):
     cloud = points(5)
     with pytest.raises(parki.ParkiMemoryError, match=r"a radius of .* but 8 GB are free"):
         parki.near_pairs(cloud, cloud, radius, periodicity=periodicity, box=[1, 1, 1])
-    monkeypatch.setattr(module, "MOST", 100)
+    monkeypatch.setattr(search, "MOST", 100)
     with pytest.raises(parki.ParkiValueError, match=r"has 2\*\*31 pairs or more"):
         parki.near_pairs(points(30), points(30), 1, periodicity=0)

@@ -7,7 +7,7 @@ import pytest
 from helpers.recording import let_the_host_record
 
 import parki
-from parki.dynamics import brownian, close, moments, pair_matrix, radius_tables, solver, tables
+from parki.dynamics import brownian, moments, pair_matrix, radius_tables, solver, tables
 from parki.dynamics.close import close_pairs
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
@@ -20,6 +20,7 @@ from parki.reference import two_spheres
 from parki.reference.rigid_spheres import COUPLETS, in_basis, moment_mobility, resistance
 from parki.runtime import Kernel, get_execution_space
 from parki.runtime.spaces import why_unavailable
+from parki.solving import search
 
 # Five spheres apart in a unit cube, two of which are across a face from each other.
 POINTS = np.array(
@@ -200,7 +201,7 @@ def test_points_that_are_no_numbers_are_refused(options):
 
 
 def test_too_many_pairs_are_refused(monkeypatch):
-    monkeypatch.setattr(close, "MOST", 3)
+    monkeypatch.setattr(search, "MOST", 3)
     with pytest.raises(parki.ParkiError, match=r"radii up to 0.2 have 2\*\*31 close pairs or more"):
         parki.RigidSpheres(POINTS, RADII, **CUBE)
 

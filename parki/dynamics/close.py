@@ -1,24 +1,18 @@
-"""Which spheres are close to each other, and the slots to which their pairs write.
-
-Two launches find the pairs, on a device as on a CPU: one counts them, and one writes them down.
-"""
+"""Which spheres are close to each other, and the slots to which their pairs write."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from parki.core import EwaldOptions
-from parki.errors import ParkiValueError
-from parki.interchange import to_host
 from parki.runtime import ExecutionSpace, Kernel, load
-from parki.settings import MOST_THREADS
-from parki.solving.pairs import MARGIN, MOST, require_pairs
+from parki.solving.pairs import require_pairs
+from parki.solving.search import kernels as search_kernels
+from parki.solving.search import search, threads
 from parki.typing import AnyArray
 
-FEW = 256  # spheres, whose pairs take less time than to wake another thread
 SLICE = 32  # spheres whose pairs are side by side
 
 
@@ -37,7 +31,6 @@ def kernels(space: ExecutionSpace) -> list[Kernel]:
             "add_up",
             "count_slots",
             "place_slots",
-            "locate_spheres",
         ),
         "resist": (
             "resist",
@@ -48,13 +41,8 @@ def kernels(space: ExecutionSpace) -> list[Kernel]:
             "part_blocks",
         ),
     }
-    found = [kernel("close_pairs", "find_pairs", space, WRITES=writes) for writes in (0, 1)]
-    return found + [kernel(file, name, space) for file, names in given.items() for name in names]
-
-
-def threads(count: int) -> int:
-    """Return the most threads that take spheres, or the pairs of as many."""
-    return 1 if count <= FEW else MOST_THREADS
+    others = [kernel(file, name, space) for file, names in given.items() for name in names]
+    return search_kernels(space, spheres=1) + others
 
 
 class Pairs(NamedTuple):
@@ -92,64 +80,20 @@ def close_pairs(
     ParkiMemoryError, ParkiValueError
         If there are too many.
     """
-    xp, count = space.array_module, points.shape[1]
-    farthest = 2 * reach * largest
-    require_pairs(space, options, (count, count), farthest)
-    vectors, periodic = options.vectors, np.array(options.periodic)
-    inverse, constant = np.linalg.inv(vectors), space.adapter.constant
-    widths = 1 / np.sqrt((inverse**2).sum(axis=0))
-    low, extent = np.zeros(3), np.ones(3)
-    if not periodic.all():
-        with np.errstate(invalid="ignore"):  # sums refuse points that are no numbers
-            places = constant(inverse.T, np.float64) @ points
-        ends = np.nan_to_num(to_host(xp.stack([places.min(axis=1), places.max(axis=1)])))
-        low[~periodic] = ends[0, ~periodic]
-        extent[~periodic] = np.maximum(ends[1] - ends[0], np.finfo(float).tiny)[~periodic]
-    # Cells are somewhat wider than spheres reach, so that rounding takes no pair over two of them.
-    with np.errstate(over="ignore"):
-        many = widths * extent / (farthest * MARGIN)
-    shape = np.clip(many, 1, 2 * math.ceil(count ** (1 / 3))).astype(int)
-    over = np.ceil(shape / np.where(periodic, many, shape))
-    box = {
-        "shape": constant(np.stack([shape, periodic, over]), np.int32),
-        "vectors": constant(vectors, np.float64),
-    }
-    inside, cells = xp.empty((3, count)), xp.empty((3, count), np.int32)
-    keys, cuts = xp.empty(count, np.int32), constant(np.stack([low, shape / extent]), np.float64)
-    locate = kernel("close_pairs", "locate_spheres", space)
-    where = {"inside": inside, "cells": cells, "keys": keys, "cuts": cuts}
-    inverse, points = constant(inverse, np.float64), xp.ascontiguousarray(points)
-    locate(count, threads(count), points=points, inverse=inverse, **where, **box)
-    order = xp.argsort(keys, kind="stable")
-    starts = xp.searchsorted(keys[order], xp.arange(math.prod(shape) + 1), side="left")
-    counts, ends = xp.empty(count, np.int32), None
-    given = {
-        "points": inside,
-        "radii": radii,
-        "cells": cells,
-        "order": order,
-        "starts": starts,
-        "reach": reach,
-        "counts": counts,
-        **box,
-    }
-    for writes in (0, 1):
-        find = kernel("close_pairs", "find_pairs", space, WRITES=writes)
-        if not writes:
-            find(count, threads(count), ends=None, first=None, second=None, apart=None, **given)
-            ends = xp.cumsum(counts, dtype=np.int64)
-            total = int(ends[-1])  # for which a device waits
-            if total > MOST:
-                raise ParkiValueError(
-                    f"radii up to {largest:g} have 2**31 close pairs or more; expected "
-                    "fewer: give smaller ones, or lubrication=False"
-                )
-            first, second = xp.empty((2, total), np.int32)
-            apart = xp.empty((3, total))
-        elif total:
-            own = {"ends": ends, "first": first, "second": second, "apart": apart}
-            find(count, threads(count), **own, **given)
-    return Pairs(first, second, apart)
+    count = points.shape[1]
+    require_pairs(space, options, (count, count), 2 * reach * largest)
+    pairs = search(
+        space,
+        points,
+        points,
+        options,
+        reach=reach,
+        radii=radii,
+        largest=largest,
+        refusal=f"radii up to {largest:g} have 2**31 close pairs or more; expected "
+        "fewer: give smaller ones, or lubrication=False",
+    )
+    return Pairs(pairs.first, pairs.second, pairs.apart)
 
 
 class Slots:

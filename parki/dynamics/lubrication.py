@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from parki.core import EwaldOptions
-from parki.dynamics.close import Slots, close_pairs, kernel, threads
+from parki.dynamics.close import Slots, close_pairs, kernel
 from parki.dynamics.moments import gauged
 from parki.dynamics.radius_tables import WHERE, RadiusTables, split
 from parki.dynamics.tables import FAR
 from parki.errors import OverlapError
 from parki.interchange import to_host
 from parki.runtime import get_execution_space
+from parki.solving.search import threads
 from parki.typing import AnyArray
 
 SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from parki.core import RecordedSteps
-from parki.dynamics.close import Slots, kernel, threads
+from parki.dynamics.close import Slots, kernel
 from parki.dynamics.conjugate import dot
 from parki.dynamics.lubrication import Lubrication
 from parki.errors import ParkiError
 from parki.runtime import ExecutionSpace
+from parki.solving.search import threads
 from parki.typing import AnyArray
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from parki.dynamics.close import kernel, kernels, threads
+from parki.dynamics.close import kernel, kernels
 from parki.dynamics.tables import FAR, LENGTHS, NEAR, PLACES, SCALARS, SIZES, scalars, weights
 from parki.runtime import ExecutionSpace, prepare
+from parki.solving.search import threads
 
 FADED = 0.25  # the part of the gaps in which it fades out
 FEW = 8  # radii, whose weights are made once

@@ -1,15 +1,12 @@
 """`near_pairs`: the sources within a radius of each target, images included, as CSR arrays.
 
-It is one program for NumPy and CuPy, which launches no kernels of parki. Images of sources within
-reach of the targets are sorted by cells. A target's candidates are runs of that order.
+The pairs are found by `parki.solving.search`, on a device as on a CPU.
 """
 
 from __future__ import annotations
 
 import importlib
-import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,19 +14,15 @@ import numpy as np
 
 from parki.core import EwaldOptions, take_cloud, take_options
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.interchange import as_array, positive, to_host
+from parki.interchange import as_array, positive
 from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, get_execution_space
+from parki.solving.search import MOST, search
 from parki.typing import AnyArray, Array, ArrayModule, OptionKeywords, Unpack
 
-AT_ONCE = {False: 1 << 18, True: 1 << 24}  # candidates, by whether they are on a device
-# Cells along an axis at most, and steps between their numbers, which fit 64 bits.
-MOST_CELLS, STRIDE = 1 << 20, 1 << 21
-MARGIN = 1 + 1e-9
 # Bytes that an image and a pair take at most at a time; of pairs within fewer periods of a target
 # than FEW, in a ball, nobody knows how many there are.
 IMAGE, PAIR, FEW = 120.0, 88.0, 100.0
-MOST = 2**31 - 1  # pairs, images and rows, which sparse matrices count in 32 bits
 
 
 @dataclass(frozen=True)
@@ -167,28 +160,38 @@ def near_pairs(
 
 
 def pairs_within(
-    trg: Array, src: Array, reach: float, options: EwaldOptions, itself: bool = True
+    trg: AnyArray, src: AnyArray, reach: float, options: EwaldOptions, itself: bool = True
 ) -> NearPairs:
     """Return `near_pairs`, with a source at the target itself or without it."""
     given = take_cloud("laplace", trg, src, None, options).checked()
-    trg, src = given.arrays["trg"], given.arrays["src"]
-    xp, dtype, counts = given.space.array_module, trg.dtype, (trg.shape[1], src.shape[1])
+    trg, src = given.trg, given.src
+    space, dtype, counts = given.space, trg.dtype, (trg.shape[1], src.shape[1])
+    if not all(counts):
+        empty = np.zeros_like(trg, shape=counts[0] + 1, dtype=np.int32)
+        return NearPairs(empty, empty[:0], trg[:, :0], trg[0, :0], counts)
+    require_pairs(space, options, counts, reach)
     # Differences of float32 positions are exact in float64, and so is the choice of pairs.
-    targets, sources = (_wrapped(xp, points, options) for points in (trg, src))
-    nothing = xp.empty(0, np.int64), xp.empty(0, np.int32), xp.empty((3, 0)), xp.empty(0)
-    parts = [nothing]
-    if all(counts):
-        require_pairs(given.space, options, counts, reach)
-        low, high = targets.min(axis=1) - MARGIN * reach, targets.max(axis=1) + MARGIN * reach
-        images, owner = _images(xp, sources, options, xp.stack([low, high]), reach)
-        at_once = AT_ONCE[given.space.on_device]
-        if owner.size:
-            parts += _search(xp, targets, images, owner, reach, low, at_once, itself)
-    rows, index, r, distance = (xp.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
-    indptr = xp.zeros(counts[0] + 1, dtype=np.int32)
-    if rows.size:
-        indptr[1:] = xp.searchsorted(rows, xp.arange(counts[0]), side="right")
-    return NearPairs(indptr, index, r.astype(dtype), distance.astype(dtype), counts)
+    targets = trg.astype(np.float64, copy=False)
+    sources = targets if src is trg else src.astype(np.float64, copy=False)
+    pairs = search(
+        space,
+        targets,
+        sources,
+        options,
+        reach=reach,
+        itself=itself,
+        refusal=f"radius is {reach:g}, which has 2**31 pairs or more; take a smaller one, or some "
+        "of the targets at a time",
+    )
+    indptr = np.zeros_like(pairs.second, shape=counts[0] + 1)
+    indptr[1:] = pairs.ends
+    return NearPairs(
+        indptr,
+        pairs.second,
+        pairs.apart.astype(dtype, copy=False),
+        pairs.distances.astype(dtype, copy=False),
+        counts,
+    )
 
 
 def require_pairs(
@@ -211,131 +214,6 @@ def require_pairs(
         )
     what = f"a radius of {reach:g} meets about {what}, which"
     require(space, IMAGE * images + PAIR * pairs, what, remedy)
-
-
-def _wrapped(xp: ArrayModule, points: AnyArray, options: EwaldOptions) -> Any:
-    """Return points in double precision, in the box along periodic axes."""
-    points = points.astype(np.float64)
-    if options.cell is not None:
-        vectors = options.vectors
-        places = xp.asarray(np.linalg.inv(vectors).T) @ points
-        for axis in range(3):
-            if options.periodic[axis]:
-                points -= xp.asarray(vectors[axis])[:, None] * xp.floor(places[axis])
-        return points
-    for axis, length in enumerate(options.box):
-        if length is not None and options.periodic[axis]:
-            points[axis] -= xp.floor(points[axis] / length) * length
-    return points
-
-
-def _images(
-    xp: ArrayModule, sources: AnyArray, options: EwaldOptions, ends: AnyArray, reach: float
-) -> tuple[Any, Any]:
-    """Return the images between two corners, shape (3, n), and the source of each."""
-    owner, vectors = xp.arange(sources.shape[1], dtype=np.int32), options.vectors
-    widths = 1 / np.sqrt((np.linalg.inv(vectors) ** 2).sum(axis=0))
-    periodic = np.array(options.periodic)
-    for axis, width in enumerate(widths):
-        if periodic[axis]:
-            most = 1 + math.floor(reach / width)
-            if (2 * most + 1) * owner.size > MOST:
-                raise ParkiValueError(
-                    f"radius is {reach:g}, which reaches {most:.3g} periods of {width:g} along "
-                    f"axis {axis}: more than 2**31 images; take a radius of few periods"
-                )
-            numbers = xp.arange(-most, most + 1)
-            shifts = numbers[:, None] * xp.asarray(vectors[axis])[:, None, None]
-            sources = (sources[:, None] + shifts).reshape(3, -1)
-            owner = xp.tile(owner, numbers.size)
-        # Vectors of other axes may move images along this one.
-        moved = (vectors[axis + 1 :][periodic[axis + 1 :]] != 0).any(axis=0)
-        still = np.flatnonzero(~moved).tolist()
-        first, last = (end[still][:, None] for end in ends)
-        inside = ((sources[still] >= first) & (sources[still] <= last)).all(axis=0)
-        sources, owner = sources[:, inside], owner[inside]
-    return sources, owner
-
-
-def _search(
-    xp: ArrayModule,
-    targets: AnyArray,
-    images: AnyArray,
-    owner: AnyArray,
-    reach: float,
-    low: AnyArray,
-    at_once: int,
-    itself: bool,
-) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """Yield targets, sources, displacements and distances of pairs, for some targets at a time.
-
-    Parameters
-    ----------
-    xp : module
-        NumPy or CuPy.
-    targets, images : array, shape (3, Nt) and (3, n), float64
-    owner : array, shape (n,), int32
-        Source of each image.
-    reach : float
-    low : array, shape (3,)
-        Corner below all targets and images.
-    at_once : int
-        Candidates at a time, roughly.
-    itself : bool
-        Whether a source at the target itself is a pair.
-    """
-    # Cells are somewhat wider, so that rounding takes no pair over two of them.
-    width = max(reach, float((images.max(axis=1) - low).max()) / MOST_CELLS) * MARGIN
-    home, key = (_keys(points - low[:, None], width) for points in (targets, images))
-    order = xp.argsort(key, kind="stable")
-    key, images, owner = key[order], images[:, order], owner[order]
-    # Cells along the last axis follow each other: in each column of them a target meets one run.
-    columns = [(x * STRIDE + y) * STRIDE for x, y in itertools.product((-1, 0, 1), repeat=2)]
-    begins, ends = (xp.empty((home.size, len(columns)), dtype=np.int64) for _ in range(2))
-    for place, column in enumerate(columns):
-        begins[:, place] = xp.searchsorted(key, home + (column - 1), side="left")
-        ends[:, place] = xp.searchsorted(key, home + (column + 1), side="right")
-    total = to_host(xp.cumsum((ends - begins).sum(axis=1)))
-    marks = np.arange(at_once, total[-1], at_once)
-    cuts = np.unique([0, *np.searchsorted(total, marks), home.size])
-    pairs = 0
-    for first, last in itertools.pairwise(cuts.tolist()):
-        rows, index = _candidates(xp, begins[first:last].ravel(), ends[first:last].ravel())
-        rows = first + rows // len(columns)
-        r = xp.take(targets, rows, axis=1) - xp.take(images, index, axis=1)
-        distance = xp.sqrt(xp.einsum("ax,ax->x", r, r))
-        near = xp.flatnonzero((distance <= reach) & (itself | (distance > 0)))
-        pairs += near.size
-        if pairs > MOST:
-            raise ParkiValueError(
-                f"radius is {reach:g}, which has 2**31 pairs or more; take a smaller one, or some "
-                "of the targets at a time"
-            )
-        yield rows[near], owner[index[near]], xp.take(r, near, axis=1), distance[near]
-
-
-def _keys(points: AnyArray, width: float) -> Any:
-    """Return the numbers of the points' cells, the last axis running fastest."""
-    x, y, z = (points // width).astype(np.int64) + 2
-    return (x * STRIDE + y) * STRIDE + z
-
-
-def _candidates(xp: ArrayModule, begins: AnyArray, ends: AnyArray) -> tuple[Any, Any]:
-    """Return the run and the place of each candidate of runs, one run after the other.
-
-    Sums of steps do it, because CuPy repeats by no array of counts.
-    """
-    runs = xp.flatnonzero(ends > begins)
-    if not runs.size:
-        return runs, runs
-    begins, ends = begins[runs], ends[runs]
-    starts = xp.cumsum(ends - begins)
-    total = int(starts[-1])
-    starts = xp.concatenate([xp.zeros(1, starts.dtype), starts[:-1]])
-    run, place = xp.zeros(total, dtype=np.int64), xp.ones(total, dtype=np.int64)
-    run[starts], place[starts] = xp.diff(runs, prepend=0), begins
-    place[starts[1:]] -= ends[:-1] - 1
-    return xp.cumsum(run), xp.cumsum(place)
 
 
 def module_of(array: AnyArray) -> Any:

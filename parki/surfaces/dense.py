@@ -19,7 +19,8 @@ import numpy as np
 from parki.interchange import bincount, to_host
 from parki.runtime.forks import run_in_threads
 from parki.settings import thread_count
-from parki.solving.pairs import MOST, sparse, sums_by
+from parki.solving.pairs import sparse, sums_by
+from parki.solving.search import MOST
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.functions import Singular
 from parki.surfaces.kernels import Layer, SurfacePairs
