@@ -233,7 +233,7 @@ def test_derivatives_share_sums(kernel, periodicity, calls, monkeypatch):
     how = {"norms": None, **moves, "dens": dens, "options": options(periodicity, 1e-8)}
     values = np.random.default_rng(5).standard_normal((3, 50)[kind.results == 1 :])
     parki.vjp(kernel, values=values, wrt=("dens", *moves), **how)
-    assert densities == calls["wrt"]
+    assert sorted(densities) == sorted(calls["wrt"])
     densities.clear()
     parki.jvp(kernel, tangents=moves, **how)
     assert sorted(densities) == calls["tangents"]

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
-from parki.core import EwaldOptions, as_points
+from parki.core import as_points
 from parki.errors import ParkiValueError
 from parki.interchange import finite, positive, to_host, whole
 from parki.memory import require, telling
 from parki.runtime import get_execution_space
 from parki.runtime.forks import cached_property
-from parki.solving.pairs import pairs_within
 from parki.suspensions.radii import lengths
 from parki.typing import AnyArray
 
@@ -324,11 +324,10 @@ def icosphere(level: int) -> Any:
 
 def _check_apart(points: AnyArray, radii: AnyArray) -> None:
     """Refuse a blob that is there twice, whose two forces have no values of their own."""
-    reach = SAME * float(radii.max())
-    pairs = pairs_within(points, points, reach, EwaldOptions(periodicity=0))
-    i, j = pairs.targets, pairs.indices
-    apart = pairs.distances + abs(radii[i] - radii[j])
-    twice = np.flatnonzero((i < j) & (apart <= SAME * radii[i]))
+    pairs = cKDTree(points.T).query_pairs(SAME * float(radii.max()), output_type="ndarray")
+    i, j = pairs[np.lexsort(pairs.T[::-1])].T  # i < j
+    apart = np.linalg.norm(points[:, i] - points[:, j], axis=0) + abs(radii[i] - radii[j])
+    twice = np.flatnonzero(apart <= SAME * radii[i])
     if twice.size:
         raise ParkiValueError(
             f"blobs {i[twice[0]]} and {j[twice[0]]} are at one place and of one radius, to a "
