@@ -57,8 +57,8 @@ USUAL_AXES = {
 TAKEN: set[str] = set()
 COMPILED: set[str] = set()
 # The default run takes this many at most, whole and with what `[test]` brings: each takes a third
-# of a second where none is in the cache. A change that needs more says so here: the last one were
-# layers whose sums leave out pairs with the nodes that targets touch, and random calls of rooms.
+# of a second where none is in the cache. A change that needs more says so here: the last ones were
+# pairs of points, which kernels find, and strains, which they sum with energies.
 MOST_KERNELS = 1280
 
 
