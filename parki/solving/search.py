@@ -47,8 +47,8 @@ class Found(NamedTuple):
     ends : array, shape (Nt,), int64
         Where the pairs of each target end.
     first, second : array, shape (n,), int32
-        Of spheres, the larger one and the other one; else ``first`` is None, and ``second`` has the
-        sources.
+        The larger and the other sphere of each pair; of points ``first`` is None, and ``second``
+        has the sources.
     apart : array, shape (3, n)
         From the source to the target; of spheres from the first one to the second one.
     distances : array, shape (n,), or None
@@ -86,8 +86,8 @@ def search(
     itself : bool
         Whether a source at the target itself is a pair.
     radii : array, shape (N,), float64, optional
-        Of spheres, which are targets and sources: they are near if they are nearer than ``reach``
-        times the sum of their radii, and each pair counts once.
+        Radii of spheres, which are targets and sources: they are near if they are nearer than
+        ``reach`` times the sum of their radii, and each pair counts once.
     largest : float
         The largest radius, for which no device is waited for.
     refusal : str

@@ -27,6 +27,7 @@ from parki.ewald.pipeline.protocol import (
     Watch,
     cache_pipeline,
     cached_pipeline,
+    keeps,
     peek_pipeline,
     unwatched,
 )
@@ -140,7 +141,7 @@ class EwaldSum:
             self._one_shot = one_shot
             cached = peek_pipeline(self.task) if one_shot and pipeline.ranks.serial else None
             if cached is not None:
-                systems, labels = cached.marks
+                systems, labels = cached.groups
                 if (cloud.systems, cloud.labels) == (systems, labels):
                     cloud = replace(cloud, systems=systems, labels=labels)
             if cached is not None and self._may_follow(cached, cloud):
@@ -155,11 +156,11 @@ class EwaldSum:
 
     def _may_follow(self, pipeline: Pipeline, cloud: Cloud) -> bool:
         """Return whether a pipeline may place points before the host has looked at them."""
-        if cloud.labels is not pipeline.marks[1]:
+        if cloud.labels is not pipeline.groups[1]:
             return False
         if not self._depends_on_no_values(self.task, cloud):
             return False
-        return pipeline.follows(self.order.arrays(cloud.distinct))
+        return pipeline.follows(cloud.distinct)  # whose shapes the order of axes keeps
 
     def place(self, one_shot: bool = False) -> None:
         """Place the points; ``one_shot`` says that one density to sum follows at once.
@@ -170,7 +171,7 @@ class EwaldSum:
         one_shot = one_shot or self._one_shot
         if self.pipeline.ranks.serial and (self._one_shot or not self._cloud.systems):
             cached, done = cached_pipeline(self.task, one_shot)
-        if cached is not None and self._one_shot and cached.marks[0] != self._cloud.systems:
+        if cached is not None and self._one_shot and cached.groups[0] != self._cloud.systems:
             cached = None  # it is for others
         with self.access():
             self.access.follow(done)
@@ -206,7 +207,8 @@ class EwaldSum:
         pipeline = self.pipeline
         if pipeline.ranks.serial and pipeline.setup is not None:
             if self._one_shot:
-                if not self.task.space.on_device and not self._is_at(pipeline.copied):
+                copied = keeps(self.task) and not self.task.space.on_device
+                if copied and not self._is_at(pipeline.copied):
                     copies = {name: array.copy() for name, array in self._points.distinct.items()}
                     pipeline.copied = self._points.within(copies)
                 cache_pipeline(self.task, True, pipeline, self.access.done)

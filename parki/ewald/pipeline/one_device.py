@@ -206,8 +206,8 @@ class OneDevice(PlacedOnDevice):
 
     # ------------------------------------------------------------------ points that follow
     @property
-    def marks(self) -> tuple[Systems | None, Labels | None]:
-        """The systems and labels of the points that are placed: see `Pipeline.marks`."""
+    def groups(self) -> tuple[Systems | None, Labels | None]:
+        """The systems and labels of the points that are placed: see `Pipeline.groups`."""
         return (None, None) if self.stages is None else (self.stages.systems, self.stages.labels)
 
     def follows(self, arrays: dict[str, AnyArray]) -> bool:

@@ -113,7 +113,7 @@ class Pipeline:
         """Serve the points that were placed at `begin`, whatever has been placed since."""
 
     @property
-    def marks(self) -> tuple[Systems | None, Labels | None]:
+    def groups(self) -> tuple[Systems | None, Labels | None]:
         """The systems and labels of the points that are placed, which graphs have."""
         return None, None
 
@@ -199,13 +199,21 @@ def cached_pipeline(task: Task, one_shot: bool) -> tuple[Pipeline | None, Any]:
     return pipeline, done
 
 
+def keeps(task: Task) -> bool:
+    """Return whether pipelines of a task are kept.
+
+    Not where the box depends on the points; nor where the options are deterministic, as parameters
+    would depend on the sums before.
+    """
+    return None not in task.options.box and not task.options.deterministic
+
+
 def cache_pipeline(task: Task, one_shot: bool, pipeline: Pipeline, done: Any = None) -> None:
     """Keep a pipeline that is not used any more, if there is room for what it ``holds``.
 
-    None is kept where the box depends on the points; nor where the options are deterministic, as
-    parameters would depend on the sums before.
+    See `keeps`.
     """
-    if None in task.options.box or task.options.deterministic:
+    if not keeps(task):
         return
     _cache[_key(task, one_shot)] = pipeline, done
     same_kind = [key for key in list(_cache) if key[1] == one_shot]
