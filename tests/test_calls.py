@@ -22,7 +22,7 @@ from started import MISSING
 import parki
 from parki.ewald.api import calls
 from parki.ewald.options import CHOICES, expert
-from parki.ewald.pipeline import ewald_sum
+from parki.ewald.pipeline import one_shot
 from parki.ewald.sums import SUMS
 from parki.typing import OptionKeywords, ResultName, SpaceName
 
@@ -203,7 +203,7 @@ def test_keywords_are_options_and_parameters(name, family, monkeypatch):
         seen.append((args[0], args[4]))
         raise InterruptedError
 
-    monkeypatch.setattr(ewald_sum, "take_cloud", spy)
+    monkeypatch.setattr(one_shot, "take_cloud", spy)
     of_blobs = [{"epsilon": 0.1, "blob": "prolate"}] * ("epsilon" in made.parameters)
     for parameters in (made.example, *of_blobs):
         listed = ", ".join(f"{key}={value!r}" for key, value in parameters.items())

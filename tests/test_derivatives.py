@@ -12,7 +12,7 @@ from frameworks import BOX, PERIODICITIES, difference, exact, inputs
 
 import parki
 from parki.ewald.derivatives import one_sum
-from parki.ewald.pipeline.ewald_sum import sum_once
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum

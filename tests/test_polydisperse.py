@@ -10,7 +10,7 @@ from scipy.integrate import quad_vec
 from scipy.special import spherical_jn
 
 import parki
-from parki.ewald.pipeline.ewald_sum import sum_once
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate

@@ -16,7 +16,7 @@ from helpers.recording import let_the_host_record
 from scipy.spatial import cKDTree
 
 import parki
-from parki.ewald.pipeline.ewald_sum import sum_once
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.reference import direct_sum
 
 BOX = (1.2, 1.0, 0.8)

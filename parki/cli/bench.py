@@ -32,7 +32,7 @@ from parki.cli.arguments import (
 from parki.cli.timing import STAGES, TimedPlan, check_timed, make
 from parki.cli.timing import run as run_stages
 from parki.ewald.choice import machines
-from parki.ewald.pipeline.ewald_sum import sum_once
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.plan import Plan
 from parki.runtime import ExecutionSpace, get_execution_space
 

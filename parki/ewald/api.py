@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from parki.ewald.geometry.systems import LabelsLike, SystemsLike, first_box
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.pipeline.one_device import SERIAL
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.points.values import check_names

@@ -12,7 +12,7 @@ from benchmarks import Case
 from benchmarks.run import Run
 
 import parki
-from parki.ewald.pipeline.ewald_sum import sum_once
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.sums import SUMS
 
 SIZES, SYSTEMS = (1000, 10_000, 100_000), ((10, 1000), (100, 100), (1000, 100), (1000, 1000))

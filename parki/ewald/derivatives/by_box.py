@@ -25,8 +25,9 @@ from parki.ewald.geometry.systems import Labels, LabelsLike, Systems
 from parki.ewald.lattice import rows_of, whole_of
 from parki.ewald.near.p2p import P2P
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
-from parki.ewald.pipeline.ewald_sum import EwaldSum, sum_once
+from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.one_device import SERIAL, OneDevice
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.points import result_rows, take_cloud

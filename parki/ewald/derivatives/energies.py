@@ -27,7 +27,7 @@ from parki.ewald.geometry.systems import (
     rows_of_boxes,
 )
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.ewald_sum import sum_once
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import check_density, check_dtypes, take_options
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS, kernel

@@ -14,8 +14,8 @@ import numpy as np
 from parki.ewald.derivatives.transpose import options_of
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.pipeline.one_device import SERIAL
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import result_rows
 from parki.ewald.points.extent import resolve
 from parki.ewald.ranks import Ranks

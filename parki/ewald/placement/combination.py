@@ -17,7 +17,7 @@ import numpy as np
 
 from parki.ewald.checks import Sample, promise
 from parki.ewald.geometry.boxes import WHOLE
-from parki.ewald.pipeline.ewald_sum import place_and_sum
+from parki.ewald.pipeline.one_shot import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.replay import Replay, launch_mode
 from parki.ewald.placement.placement import Placement

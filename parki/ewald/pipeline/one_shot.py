@@ -1,0 +1,89 @@
+"""`sum_once`: sums of one density, which take what the last such sum left, and leave it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parki.ewald.geometry.systems import Labels, Systems
+from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.ewald_sum import EwaldSum
+from parki.ewald.pipeline.one_device import SERIAL
+from parki.ewald.pipeline.protocol import Pipeline, unwatched
+from parki.ewald.points import Cloud, take_cloud
+from parki.ewald.ranks import Ranks
+from parki.interchange import as_given
+from parki.settings import read_once
+from parki.typing import AnyArray, OfPoints
+
+
+def place_and_sum(
+    pipeline: Pipeline,
+    kernel: Any,
+    cloud: Cloud,
+    dens: AnyArray,
+    want: str | tuple[str, ...] = "u",
+    *,
+    tensors: AnyArray = None,
+    strained: bool = False,
+) -> tuple[EwaldSum, Any]:
+    """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
+
+    The density is checked along with the rest, before any work. All ranks are in one call.
+    """
+    placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors, one_shot=True)
+    values = placed.density(dens, looked=placed.pending is None)
+    with placed.access():
+        late = placed.pending is not None
+        placed.place()
+        if late:
+            placed.count_invalid(values)
+        strain = None
+        if strained:
+            count = placed.systems.count if placed.systems else 1
+            strain = placed.task.xp.empty((len(values) if values.ndim > 2 else 1, 9, count))
+        results = placed.summed(values, None, unwatched, strain)
+        if late:
+            placed.refuse_invalid(values)
+        seen = placed.committed(*placed.validate_pending())
+        if seen.pipeline is not placed.pipeline:
+            results = seen.summed(values, None, unwatched, strain)
+        results = as_given(results, dens)
+        return seen, (results, strain) if strained else results
+
+
+def sum_once(
+    kernel: Any,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
+    options: EwaldOptions,
+    *,
+    want: str | tuple[str, ...] = "u",
+    systems: Systems | OfPoints | None = None,
+    exclude: Labels | OfPoints | None = None,
+    tensors: AnyArray = None,
+    strained: bool = False,
+    ranks: Ranks = SERIAL,
+) -> Any:
+    """Return the sum of one density, by what the last such sum left; leave it for the next.
+
+    Takes what `parki.stokes_sl` and `EwaldSum` take. If ``strained``, return also what dens.u gains
+    by strains of points and box, shape (k, 9, systems): see `Stages.run`.
+    """
+    with ranks.collective("sum"), read_once():
+        cloud = take_cloud(
+            kernel,
+            trg,
+            src,
+            norms,
+            options,
+            systems=systems,
+            exclude=exclude,
+            borrowed=False,  # it is summed at once
+        )
+        placed, result = place_and_sum(
+            ranks.engine(), kernel, cloud, dens, want, tensors=tensors, strained=strained
+        )
+    placed.cache_setup()
+    return result
