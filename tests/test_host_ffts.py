@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import numpy as np
@@ -9,29 +10,15 @@ import pytest
 
 import parki
 from parki.ewald.far import transforms
-from parki.ewald.far.transforms import LIBRARIES
 
-NAMES = sorted(LIBRARIES)
-
-
-@pytest.fixture
-def made():
-    """Return a function that makes a library, or skips the test where it is not installed."""
-
-    def make(name):
-        if name == "ducc0":
-            pytest.importorskip("ducc0")
-        return LIBRARIES[name]()
-
-    return make
+MODULE = "parki.ewald.far.ffts.by_"
+NAMES = ("ducc0", "scipy")
 
 
-@pytest.fixture
-def forgotten():
-    """Let the libraries be loaded anew, before the test and after it."""
-    transforms._loaded.cache_clear()
-    yield
-    transforms._loaded.cache_clear()
+def library_of(name):
+    """Return the module of a library, or skip the test where it is not installed."""
+    pytest.importorskip(name)
+    return importlib.import_module(MODULE + name)
 
 
 def near(found, exact):
@@ -42,9 +29,9 @@ def near(found, exact):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize(("axis", "length"), [(1, 6), (1, 11), (2, 8), (2, 9)])
-def test_a_library_transforms_parts_of_arrays(made, name, dtype, axis, length):
+def test_a_library_transforms_parts_of_arrays(name, dtype, axis, length):
     """Parts have gaps between rows; values are padded before, and cropped after."""
-    library, random = made(name), np.random.default_rng(1)
+    library, random = library_of(name), np.random.default_rng(1)
     shape = [2, 6, 8]
     whole = random.standard_normal((2, 6, 11)).astype(dtype)
     values = whole[..., :8]
@@ -67,20 +54,21 @@ def test_a_library_transforms_parts_of_arrays(made, name, dtype, axis, length):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sum_takes_the_library_that_is_named(made, monkeypatch, name):
-    made(name)
+def test_a_sum_takes_the_library_that_is_named(monkeypatch, name):
+    library = library_of(name)
     src = np.random.default_rng(2).random((3, 40))
     options = parki.EwaldOptions(box=(1.0, 1.0, 1.0), periodicity=1, tolerance=1e-4)
     monkeypatch.setenv("PARKI_FFT", name)
     plan = parki.Plan("stokes_sl", src, src, options=options)
-    assert isinstance(plan.pipeline.stages.fgc.transforms.fft, LIBRARIES[name])
+    assert plan.pipeline.stages.fgc.transforms.fft is library
     check = plan.check(src)
     assert check.error < check.promise
 
 
-def test_libraries_that_are_not_named_or_not_here(monkeypatch, forgotten):
+def test_libraries_that_are_not_named_or_not_here(monkeypatch):
     monkeypatch.delenv("PARKI_FFT", raising=False)
-    assert isinstance(transforms.library(), transforms.SciPy)
+    assert transforms.library() is library_of("scipy")
+    monkeypatch.delitem(sys.modules, f"{MODULE}ducc0", raising=False)
     monkeypatch.setitem(sys.modules, "ducc0", None)
     monkeypatch.setenv("PARKI_FFT", "ducc0")
     with pytest.raises(parki.UnavailableError, match=r"PARKI_FFT is 'ducc0'.*pip install ducc0"):

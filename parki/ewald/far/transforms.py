@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,94 +27,11 @@ from parki.typing import AnyArray
 Layout = tuple[tuple[int, ...], int, int]
 
 
-# Libraries transform along one axis, in the calling thread, and without a factor.
-class SciPy:
-    """SciPy's transforms, which allocate their results."""
-
-    def __init__(self) -> None:
-        import scipy.fft
-
-        self.fft = scipy.fft
-
-    def real(self, values: AnyArray, length: int, axis: int, out: AnyArray) -> None:
-        """Transform real values, with zeros up to ``length``, into ``out``."""
-        out[...] = self.fft.rfft(values, n=length, axis=axis)
-
-    def real_inverse(self, modes: AnyArray, length: int, axis: int, out: AnyArray) -> None:
-        """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
-        values = self.fft.irfft(modes, n=length, axis=axis, norm="forward")
-        if out.shape[axis] < length:
-            values = values[_first(out.shape[axis], axis, out.ndim)]
-        out[...] = values
-
-    def complex(self, forward: bool, *lines: tuple[Any, int]) -> None:
-        """Transform values along their axis in place, one after the other."""
-        transform = self.fft.fft if forward else self.fft.ifft
-        norm = "backward" if forward else "forward"  # neither scales
-        for values, axis in lines:
-            modes = transform(values, axis=axis, norm=norm, overwrite_x=True)
-            if not np.may_share_memory(modes, values):
-                values[...] = modes
-
-
-class Ducc:
-    """DUCC's transforms, which fill given arrays of any strides.
-
-    They took 0.6 to 0.75 of the time of SciPy's: docs/notebook/decisions.md. But their last bits
-    depend on the number of threads.
-    """
-
-    def __init__(self) -> None:
-        from ducc0 import fft
-
-        self.fft = fft
-
-    def real(self, values: AnyArray, length: int, axis: int, out: AnyArray) -> None:
-        """Transform real values, with zeros up to ``length``, into ``out``."""
-        n = values.shape[axis]
-        if n < length:
-            shape = list(values.shape)
-            shape[axis] = length
-            padded = np.zeros(shape, dtype=values.dtype)
-            padded[_first(n, axis, values.ndim)] = values
-            values = padded
-        self.fft.r2c(values, axes=(axis,), out=out)
-
-    def real_inverse(self, modes: AnyArray, length: int, axis: int, out: AnyArray) -> None:
-        """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
-        whole = out.shape[axis] == length
-        values = self.fft.c2r(
-            modes, axes=(axis,), lastsize=length, forward=False, out=out if whole else None
-        )
-        if not whole:
-            out[...] = values[_first(out.shape[axis], axis, out.ndim)]
-
-    def complex(self, forward: bool, *lines: tuple[Any, int]) -> None:
-        """Transform values along their axis in place, one after the other."""
-        for values, axis in lines:
-            self.fft.c2c(values, axes=(axis,), forward=forward, out=values)
-
-
-def _first(count: int, axis: int, rank: int) -> tuple[slice, ...]:
-    """Return the index of the first ``count`` places along an axis."""
-    index = [slice(None)] * rank
-    index[axis] = slice(count)
-    return tuple(index)
-
-
-LIBRARIES: dict[str, type[Ducc] | type[SciPy]] = {"ducc0": Ducc, "scipy": SciPy}
-
-
-@cache
-def _loaded(name: str) -> SciPy | Ducc:
-    return LIBRARIES[name]()
-
-
-def library() -> SciPy | Ducc:
-    """Return the library that `PARKI_FFT` names."""
+def library() -> ModuleType:
+    """Return the library that `PARKI_FFT` names: see `parki.ewald.far.ffts`."""
     chosen = SETTINGS["PARKI_FFT"].value()
     try:
-        return _loaded(chosen)
+        return import_module(f"parki.ewald.far.ffts.by_{chosen}")
     except ImportError as error:
         raise UnavailableError(
             f"PARKI_FFT is {chosen!r}, but importing it fails ({error}); pip install {chosen}, or "
