@@ -80,6 +80,7 @@ def test_boxes_of_the_points_are_not_kept(cloud, space):
 
 
 def test_only_the_last_are_kept(space, cloud, monkeypatch):
+    monkeypatch.setattr(recent, "MOST", 4)
     trg, src, dens = cloud()
     for power in range(3, 10):
         parki.stokes_sl(trg, src, dens, EwaldOptions(3, [1, 1, 1], 10.0**-power))

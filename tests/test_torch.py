@@ -74,6 +74,25 @@ def test_second_derivatives_in_both_modes():
     assert torch.autograd.gradgradcheck(one, (given["trg"],), **how)
 
 
+def test_steps_of_training_on_forces_choose_no_parameters(monkeypatch):
+    """Each of their sums finds what the same sum left in the step before."""
+    chosen, choose = [], parki.ewald.pipeline.one_device.choose
+    monkeypatch.setattr(
+        "parki.ewald.pipeline.one_device.choose",
+        lambda *a, **k: chosen.append(1) or choose(*a, **k),
+    )
+    options, counts = parki.EwaldOptions(3, BOX, 1e-4), []
+    charges = torch.ones(5, dtype=torch.float64, requires_grad=True)
+    for seed in range(3):
+        given = inputs("laplace", spaced=True, seed=seed)
+        points = torch.tensor(given["src"], requires_grad=True)
+        energy = (parki.torch.laplace(points, points, charges, options) * charges).sum()
+        (slope,) = torch.autograd.grad(energy, points, create_graph=True)
+        slope.square().sum().backward()
+        counts.append(len(chosen))
+    assert counts[0] and counts == counts[:1] * 3
+
+
 def test_only_what_requires_a_gradient_is_computed(monkeypatch):
     asked, original = [], second.pulled
 

@@ -172,7 +172,8 @@ class Pipeline:
 
 Key = tuple[Task, bool, Any]
 
-MOST = 4  # pipelines kept, of each kind
+# Pipelines kept, of each kind: a loss on energies, forces and the stress takes eight.
+MOST = 12
 PART = 1 / 4  # of the free memory, which those that are kept may take
 
 
@@ -228,8 +229,8 @@ def clear_cache() -> None:
     """Give back the memory that sums have left for the next ones like them.
 
     `parki.stokes_comb` and its relatives, `parki.energy` and derivatives keep what was placed for
-    the last four sums of one density: grids, tables, copies of the points, graphs on a GPU. The
-    last four plans leave parameters and tables for new ones like them. All take at most a quarter
+    the last twelve sums of one density: grids, tables, copies of the points, graphs on a GPU. The
+    last twelve plans leave parameters and tables for new ones like them. All take at most a quarter
     of the free memory. So sums in a loop cost what time steps of a plan cost. Plans are not
     concerned.
     """
