@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from parki.cells.cell_grid import CellGrid
 from parki.cells.runs import runs
 from parki.cells.sorted_points import SortedPoints, with_spare
 from parki.ewald.geometry.systems import Labels, Systems
-from parki.ewald.near.p2p_kernels import Kernels, slopes_kernel, stages, together
+from parki.ewald.near.p2p_kernels import near_kernel, near_kernels, slopes_kernel, stages, together
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, PairLists
 from parki.ewald.near.pair import Pair, parts, reach, shifts
@@ -74,9 +74,15 @@ class P2P:
         Which targets and sources belong together. Default: all.
     labels : Labels, optional
         Labels of the points, where pairs are left out.
+    before : P2P, optional
+        For other points, whose kernels are taken if they are the same.
 
     Attributes
     ----------
+    kernels : dict of str to Kernel
+        See `near_kernels`.
+    special, strained : callable
+        ``special(lists, many)``: kernels of the potential, see `near_kernel`; and of a strain.
     cut : callable
         Returns tiles, given the most targets of a tile.
     overlap_correction : P2P or None
@@ -103,7 +109,7 @@ class P2P:
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
         labels: Labels | None = None,
-        kernels_before: Kernels | None = None,
+        before: P2P | None = None,
     ) -> None:
         space, executor = task.space, task.executor
         lattice, factor = solver_box.lattice, solver_box.factor
@@ -155,8 +161,17 @@ class P2P:
 
         size = tile.targets if launch is None else launch.targets
         self.cut, self.tiles = cut, cut(size)
-        self.kernels: Kernels = Kernels.of(task, pair, tile, launch, kernels_before)
-        kernels, special = self.kernels.usual, self.kernels.special
+        if before is not None and before.pair is pair and before._tile == tile:
+            self.kernels, self.special, self.strained = (
+                before.kernels,
+                before.special,
+                before.strained,
+            )
+        else:
+            self.kernels = near_kernels(task, pair, tile, launch)
+            self.special = cache(partial(near_kernel, task, pair, tile))
+            self.strained = cache(partial(slopes_kernel, task, pair, tile, strain=True))
+        kernels, special = self.kernels, self.special
         self.norms = None
         if norms is not None:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
@@ -315,7 +330,7 @@ class P2P:
 
     def derivatives(self, task: Task, pair: Pair, strain: bool = False) -> Derivatives:
         """Return the kernel of derivatives, its tiles, and its launch, by lists on a device."""
-        special = self.kernels.strain if strain else partial(slopes_kernel, task, pair, self._tile)
+        special = self.strained if strain else partial(slopes_kernel, task, pair, self._tile)
         kernel, tiles = special(), self.tiles
         if stages(task, pair):
             count, threads = tiles.shape[1], self.threads

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -53,36 +51,6 @@ def near_kernels(
     if want != ("u",) and not task.slopes:
         kernels["derivatives"] = slopes_kernel(task, pair, tile)
     return kernels
-
-
-class Kernels(NamedTuple):
-    """The kernels of a set-up and a tile, which points that move keep.
-
-    Attributes
-    ----------
-    pair, tile
-    usual : dict of str to Kernel
-        See `near_kernels`.
-    special, strain : callable
-        ``special(lists, many)``: those of the potential, see `near_kernel`; and of a strain.
-    """
-
-    pair: Pair
-    tile: Tile
-    usual: dict[str, Kernel]
-    special: Callable[..., Kernel]
-    strain: Callable[..., Kernel]
-
-    @classmethod
-    def of(
-        cls, task: Task, pair: Pair, tile: Tile, launch: Launch | None, before: Kernels | None
-    ) -> Kernels:
-        """Return the kernels ``before`` if their pair and tile are the same, or else new ones."""
-        if before is not None and before.pair is pair and before.tile == tile:
-            return before
-        special = cache(partial(near_kernel, task, pair, tile))
-        strain = cache(partial(slopes_kernel, task, pair, tile, strain=True))
-        return cls(pair, tile, near_kernels(task, pair, tile, launch), special, strain)
 
 
 def slopes_kernel(

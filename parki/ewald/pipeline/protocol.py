@@ -28,7 +28,7 @@ from parki.settings import read_once
 from parki.typing import AnyArray
 
 
-class Access:
+class Access(forks.Lock):
     """The one lock of the sums of a placement.
 
     Attributes
@@ -38,8 +38,8 @@ class Access:
     """
 
     def __init__(self, space: ExecutionSpace) -> None:
-        self.space, self.done = space, cast(Any, None)
-        self._lock, self._holder = forks.Lock("this plan"), 0
+        super().__init__("this plan")
+        self.space, self.done, self._holder = space, cast(Any, None), 0
         self._block: Any
 
     def __call__(self) -> AbstractContextManager[None]:
@@ -47,12 +47,12 @@ class Access:
 
         Within this, the same thread enters again for nothing.
         """
-        return self._lock if self._holder == threading.get_ident() else self._alone()
+        return self if self._holder == threading.get_ident() else self._alone()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         space = self.space
-        with self._lock, read_once(), told():
+        with self, read_once(), told():
             if space.on_device:
                 forks.refuse(space.name)  # before CUDA says something else
                 refuse_capture()

@@ -184,7 +184,7 @@ class Stages:
                 point_radii=self.faxen.radii,
                 systems=self.systems,
                 labels=self.labels,
-                kernels_before=None if old is None else old.p2p.kernels,
+                before=None if old is None else old.p2p,
             )
             rows = task.sum.rows
             # For sorted densities of P2P, by how many at a time.
