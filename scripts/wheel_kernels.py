@@ -23,8 +23,8 @@ from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import EwaldMesh
-from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
+from parki.ewald.far.spreading import spreading_kernels
 from parki.ewald.lattice import Lattice, lattice
 from parki.ewald.near.p2p import TOGETHER
 from parki.ewald.near.p2p_kernels import near_kernel, near_kernels, slopes_kernel
@@ -186,7 +186,7 @@ def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels of the far field that depend on the grid's window and precision."""
     for kernel in SUMMED:
         for tilted in (False, True):
-            yield from P2G.kernels(mesh(task(kernel, dtype, tilted=tilted), points))
+            yield from spreading_kernels(mesh(task(kernel, dtype, tilted=tilted), points))
         for flat in (2, 3):  # with friction, planes have a kernel of their own
             yield FGC.kernel(task(kernel, dtype, periodicity=flat, tilted=True))
         for want in wants(kernel):

@@ -115,7 +115,7 @@ def test_rounds_that_are_predicted_are_those_that_run(periodicity, monkeypatch):
     for threads in (1, 2, 3):
         monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
         plan = parki.Plan("stokes_sl", points, points, options)
-        items = [(n, *numbers[2::2]) for n, numbers in plan.pipeline.stages.p2g.variant.colours]
+        items = [(n, *numbers[2::2]) for n, numbers in plan.pipeline.stages.p2g.colours]
         assert len(items) == 4
         assert all(n == tiles * shares for n, tiles, shares in items)
         every = sum(tiles for _, tiles, _ in items)

@@ -140,6 +140,6 @@ def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
         plan = parki.Plan(kernel, points, points, *given, options)
         buffer = np.empty_like(dens)
         grids.append(plan.pipeline.stages.p2g.apply(np.ascontiguousarray(dens), buffer).copy())
-        shares.append([int(numbers[4]) for _, numbers in plan.pipeline.stages.p2g.variant.colours])
+        shares.append([int(numbers[4]) for _, numbers in plan.pipeline.stages.p2g.colours])
     assert shares[0] != shares[1] != shares[2]
     assert all(np.array_equal(grids[0], grid) for grid in grids[1:])

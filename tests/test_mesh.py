@@ -126,7 +126,7 @@ def test_crowded_tiles(threads, monkeypatch):
     points = np.random.default_rng(0).random((3, 2000)) * 0.2
     values = np.random.default_rng(1).standard_normal(2000)
     plan = SpreadPlan(points, grid, method="owner")
-    parts = [int(numbers[4]) for _, numbers in plan._arguments["colours"]]
+    parts = [int(numbers[4]) for _, numbers in plan._placed.arguments["colours"]]
     assert max(parts) == threads
     expected = reference.spread(points, values[None], grid, plan.window)[0]
     assert close(plan(values), expected)

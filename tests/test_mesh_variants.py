@@ -14,14 +14,13 @@ from problems import Window
 import parki
 from parki import ParkiValueError
 from parki.ewald.far import mesh as mesh_module
-from parki.ewald.far import p2g as p2g_module
-from parki.ewald.far import sizes
+from parki.ewald.far import sizes, spreading
 from parki.ewald.far.buffers import source_buffers
 from parki.ewald.far.columns import Gather
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import EwaldMesh
-from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
+from parki.ewald.far.spreading import place_sources, spreading_kernels
 from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS
@@ -81,7 +80,7 @@ def spread(kernel: str, mesh: EwaldMesh, n: int = 300) -> np.ndarray:
     src = cloud(n, mesh.dtype)
     norms = rng.standard_normal((3, n)).astype(mesh.dtype)
     dens = rng.standard_normal((SUMS[kernel].rows, n)).astype(mesh.dtype)
-    p2g = P2G(asked(mesh, kernel=kernel), src, norms if SUMS[kernel].normals else None)
+    p2g = place_sources(asked(mesh, kernel=kernel), src, norms if SUMS[kernel].normals else None)
     buffer = np.empty_like(dens)
     p2g.apply(-3 * dens, buffer)  # of which nothing may be left
     return p2g.apply(dens, buffer)[..., : mesh.padding.grid[2]]
@@ -100,7 +99,7 @@ def gather(
     mesh = asked(mesh, kernel="laplace" if components == 1 else "stokes_sl", names=want)
     src, trg = cloud(n, mesh.dtype, 4, mesh.cells), cloud(n, mesh.dtype, 6, mesh.cells)
     trg = src if same else trg
-    sources = P2G(mesh, src, None).sources
+    sources = place_sources(mesh, src).sources
     tensors = "grad_tensor" in want
     rows = components * (want != ("p",)) + ("p" in want or tensors)
     (x, y, z), rng = mesh.padding.grid, np.random.default_rng(7)
@@ -161,7 +160,7 @@ def test_points_on_the_borders_of_tiles(method, dtype):
     grids = []
     for name in (method, "owner"):
         mesh, dens = make_mesh(6, 3, dtype, name), np.ones((3, n), dtype)
-        grids.append(P2G(mesh, src, None).apply(dens, np.empty_like(dens))[..., : SHORT[2]])
+        grids.append(place_sources(mesh, src).apply(dens, np.empty_like(dens))[..., : SHORT[2]])
     # A source counted with the next cell differs by the window's jump at its end.
     jump = float(Window(6, 2.3 * 6)(3.0))
     assert np.allclose(*grids, rtol=0, atol=n * jump)
@@ -206,7 +205,7 @@ def test_walks_with_gaps(team, part, monkeypatch):
             monkeypatch.setattr("parki.ewald.far.sizes.G2P_PART", part)
         names = (method, method) if method == "tile" else ("owner", "target")
         mesh = make_mesh(6, 3, np.float64, *names, cells=cells)
-        p2g = P2G(mesh, src, None)
+        p2g = place_sources(mesh, src)
         grid = p2g.apply(dens, np.empty_like(dens))[..., : cells[2]].copy()
         field = np.zeros((3, *mesh.stored))
         field[..., : cells[2]] = results.get("grid", grid)
@@ -226,7 +225,7 @@ def test_shares_in_order(periodicity):
     mesh = asked(mesh, options=EwaldOptions(periodicity, [1, 1, 1], deterministic=True))
     src = cloud(2000, np.float64, cells=cells)
     dens = np.random.default_rng(3).standard_normal((3, 2000))
-    p2g = P2G(mesh, src, None)
+    p2g = place_sources(mesh, src)
     tiles, first, last = work = p2g.arguments["work"]
     assert last[0] == first[1] and work.shape[1] > 4 * len(np.unique(tiles))
     written = np.zeros((tiles.max() + 1, mesh.padding.grid[0]), dtype=int)
@@ -248,11 +247,11 @@ def test_lists(points):
     mesh = make_mesh(points, 3, np.float64, "tile", cells=cells)
     n = 30_000
     src = np.random.default_rng(1).random((3, n)) * (np.array(cells) * STEPS)[:, None]
-    p2g = P2G(asked(mesh, kernel="laplace"), src, None)
+    p2g = place_sources(asked(mesh, kernel="laplace"), src, None)
     source, code = p2g.arguments["entries"]
     assert len(source) == pytest.approx(n * sizes.reached(points, sizes.SIDES), rel=0.02)
     assert np.bincount(source).max() <= sizes.most_reached(points, sizes.SIDES)
-    places = np.prod(p2g.variant.counts) * cells[0]
+    places = np.prod(p2g.counts) * cells[0]
     task = Task("laplace", mesh.space, mesh.dtype, parki.EwaldOptions(3, [1, 1, 1]))
     declared = source_buffers(task, "tile", Padding(cells, cells, ()), points, n)
     for name in ("points", "cells", "order", "counts", "starts"):
@@ -278,9 +277,9 @@ def test_lists(points):
 
 def test_lists_have_an_end(monkeypatch):
     src = cloud(20, np.float64)
-    monkeypatch.setattr(p2g_module, "MOST_PLANES", 17)
+    monkeypatch.setattr(spreading, "MOST_PLANES", 17)
     with pytest.raises(parki.ParkiValueError, match="18 cells along x; p2g_method='tile' takes 17"):
-        P2G(make_mesh(6, 3, np.float64, "tile"), src, None)
+        place_sources(make_mesh(6, 3, np.float64, "tile"), src, None)
 
 
 def merged(work: np.ndarray) -> list[tuple[int, int, int]]:
@@ -409,7 +408,7 @@ def test_targets_that_are_the_sources(method, gathers):
     mesh = make_mesh(6, 1, np.float64, method, gathers)
     assert close(gather(mesh, 3, ("u",), same=True)["u"], expected)
     src = cloud(300, np.float64)
-    sources = P2G(mesh, src, None).sources
+    sources = place_sources(mesh, src).sources
     g2p = G2P(mesh, src, sources, True)
     alike = method != "base" if gathers == "target" else (method, gathers) in SHARED
     assert (g2p.targets is sources) is alike
@@ -428,7 +427,7 @@ def test_scratch_memory_is_what_the_kernels_take(bytes_, monkeypatch):
     monkeypatch.setattr(mesh_module, "SCRATCH", (bytes_, bytes_))
     for points in (2, 6, 12):
         mesh = make_mesh(points, 3, np.float64, "tile", "tile")
-        kernels = P2G.kernels(asked(mesh, kernel="stokes_comb"))
+        kernels = spreading_kernels(asked(mesh, kernel="stokes_comb"))
         for want in (("u",), ("grad_u",)):
             if Gather.of(asked(mesh, names=want)):
                 kernels += G2P.kernels(asked(mesh, names=want))

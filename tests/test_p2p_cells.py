@@ -148,7 +148,7 @@ def test_blocks_of_a_device():
 
 
 # ---------------------------------------------------------------------- parts without points
-MODULES = ("cells.sorted_points", "ewald.near.p2p", "ewald.far.p2g", "ewald.far.spreading")
+MODULES = ("cells.sorted_points", "ewald.near.p2p", "ewald.far.spreading")
 VARIANTS = [("laplace", (p2p, "owner", "target"), "u") for p2p in P2P_METHODS]
 VARIANTS += [("stokes_sl", ("tile", "tile", "tile"), ("u", "p", "grad_u"))]
 VARIANTS += [("stokes_sl", ("auto", "hybrid", "base"), "u")]

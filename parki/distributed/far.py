@@ -15,6 +15,7 @@ from parki.ewald.far.buffers import components_of
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import PlaneModes
 from parki.ewald.far.p2g import P2G
+from parki.ewald.far.spreading import place_sources
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import FaxenCorrections
 from parki.ewald.task import Task
@@ -76,7 +77,7 @@ class SlabFar:
         far, mesh, task = copy.copy(self), self.mesh, self.setup.task
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
         on_slab = _shifted(src, corner)
-        far.p2g = P2G(self.slab, on_slab, norms, memory=self.memory, grids=self.grids)
+        far.p2g = place_sources(self.slab, on_slab, norms, memory=self.memory, grids=self.grids)
         far.faxen, far.memory = faxen, far.p2g.memory
         same = trg is src
         on_slab = on_slab if same else _shifted(trg, corner)

@@ -15,11 +15,10 @@ import numpy as np
 from parki.cells.cell_grid import CellGrid, locate
 from parki.core import like_points
 from parki.errors import ParkiTypeError, ParkiValueError, warn
-from parki.ewald.far import p2g, stored_mesh
+from parki.ewald.far import spreading, stored_mesh
 from parki.ewald.far.g2p import G2P, GROUP
 from parki.ewald.far.mesh import Fields
-from parki.ewald.far.p2g import clear, zeros
-from parki.ewald.far.spreading import Variant
+from parki.ewald.far.p2g import P2G, clear, zeros
 from parki.ewald.pipeline.protocol import Access
 from parki.ewald.points import check_dtypes, check_output, extremes
 from parki.ewald.split.window import Window
@@ -32,7 +31,7 @@ from parki.runtime.forks import Uncopied, cuts, run_in_threads
 from parki.settings import thread_count
 from parki.typing import AnyArray, Array, ArrayT
 
-VARIANTS = p2g.VARIANTS | stored_mesh.VARIANTS
+VARIANTS = spreading.VARIANTS | stored_mesh.VARIANTS
 SPREAD_METHODS = ("auto", *VARIANTS)
 INTERPOLATE_METHODS = ("auto", "target", "tile", "base", "stored")
 SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}
@@ -206,9 +205,10 @@ class SpreadPlan(_Plan):
             )
         counts = dict.fromkeys(count for _, count in groups(self.components))
         self._variants = {count: self._variant(method, count) for count in counts}
-        variant = next(iter(self._variants.values()))
+        # Places the points for all of them.
+        self._placed = variant = next(iter(self._variants.values()))
         prepare([k for variant in self._variants.values() for k in variant.launches])
-        self._sources, self._arguments = variant.place(self._points)
+        variant.place(self._points)
         self._sorted = self._stored = None
         if variant.sorts:
             of_points = (self.components, self.n_points)
@@ -219,7 +219,7 @@ class SpreadPlan(_Plan):
             self._stored = zeros(self.space, math.prod(shape), self.dtype).reshape(shape)
         return method
 
-    def _variant(self, method: str, count: int) -> Variant:
+    def _variant(self, method: str, count: int) -> P2G:
         """Return the variant for as many components."""
         fields = Fields({"PLAIN": count, "LAYERS": False}, count, count)
         return VARIANTS[method](self.anchors.mesh(self.space, self.dtype, fields, method))
@@ -248,9 +248,9 @@ class SpreadPlan(_Plan):
 
     def _spread(self, dens: AnyArray, result: AnyArray) -> None:
         """Spread densities (components, N) onto a grid's values."""
-        variant = next(iter(self._variants.values()))
+        variant = self._placed
         if self._sorted is not None:
-            dens = self._sources.sort(dens, out=self._sorted)
+            dens = variant.sources.sort(dens, out=self._sorted)
         stored = self._stored
         if stored is None:
             stored = result.reshape((self.components, *variant.shape))
@@ -258,7 +258,7 @@ class SpreadPlan(_Plan):
             clear(stored)
         for first, count in groups(self.components):
             part = slice(first, first + count)
-            arguments = dict(self._arguments, dens=dens[part], grid=stored[part], first=0)
+            arguments = dict(variant.arguments, dens=dens[part], grid=stored[part], first=0)
             self._variants[count].spread(arguments)
         if not self._direct:
             _copy(result, self.anchors.of_grid(stored))

@@ -16,8 +16,8 @@ import numpy as np
 from parki.ewald.choice.cost import USUAL
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import EwaldMesh
-from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
+from parki.ewald.far.spreading import place_sources
 from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS
@@ -72,7 +72,7 @@ class Spreading:
     def spread(self, method: str) -> tuple[Any, Any, models.Work, str]:
         """Return a call of P2G, its grid, its work, and the variant that runs."""
         mesh = self.mesh(spread=method)
-        p2g = P2G(mesh, self.points, self.norms)
+        p2g = place_sources(mesh, self.points, self.norms)
         call = partial(p2g.apply, self.dens, self.buffer)
         call()
         work = models.spread(method, mesh, self.n, _teams(p2g.arguments))
@@ -81,7 +81,7 @@ class Spreading:
     def gather(self, method: str) -> tuple[Any, Any, models.Work, str]:
         """Return a call of G2P, its potential, its work, and the variant that runs."""
         xp, mesh = self.run.xp, self.mesh(gather=method)
-        sources = P2G(mesh, self.points, self.norms).sources
+        sources = place_sources(mesh, self.points, self.norms).sources
         field = xp.random.RandomState(8).standard_normal(size=(3, *mesh.stored))
         field[..., self.grid :] = field[..., : mesh.spill]
         g2p = G2P(mesh, self.points, sources, True)

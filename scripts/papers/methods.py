@@ -49,8 +49,8 @@ def spreading(
     variant = VARIANTS[method](mesh) if isinstance(method, str) else method(mesh)
     if len(points) == 2:  # with a first row of zeros
         points = run.xp.concatenate([run.xp.zeros_like(points[:1]), points])
-    took, (sources, arguments) = run.timed(lambda: variant.place(points))
-    arguments.update(changes)
+    took, _ = run.timed(lambda: variant.place(points))
+    sources, arguments = variant.sources, variant.arguments | changes
     kept = {k: v for k, v in arguments.items() if k not in (*mesh.arguments, "src", "norms")}
     stored = run.xp.zeros((len(values), *variant.shape), dtype=points.dtype)
     buffer = run.xp.empty_like(values)

@@ -19,7 +19,7 @@ from parki.cells.cell_grid import CellGrid
 from parki.cells.sorted_points import SortedPoints
 from parki.errors import ParkiMemoryError, ParkiValueError
 from parki.ewald.far.mesh import Mesh
-from parki.ewald.far.spreading import Variant
+from parki.ewald.far.p2g import P2G
 from parki.runtime import Kernel
 from parki.runtime.spaces import free_memory
 from parki.runtime.specialise import Constant
@@ -35,7 +35,7 @@ FEWEST, PART = 4096, 1 / 3
 MOST = 2**31 - 1  # most entries of a matrix in CuPy
 
 
-class _Conflicts(Variant):
+class _Conflicts(P2G):
     """`spread_items` over a list of items."""
 
     switches: ClassVar[dict[str, bool]]
@@ -137,7 +137,7 @@ def compute_unit(entries: float) -> int:
     return min(LANES, 1 << max(0, int(math.log2(max(entries, 1.0)))))
 
 
-class _Mesh(Variant):
+class _Mesh(P2G):
     """Common part of stored meshes: entries are counted, then collected into rows.
 
     Attributes

@@ -21,7 +21,7 @@ import numpy as np
 
 from parki.ewald.far.fgc import FGC, Block
 from parki.ewald.far.mesh import Fields
-from parki.ewald.far.p2g import P2G
+from parki.ewald.far.spreading import place_sources
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Interaction
@@ -178,7 +178,7 @@ class FarStrain:
 
     def _spread(self, points: AnyArray, rows: AnyArray) -> Any:
         """Return the transforms of rows (rows, N) at wrapped points; planes are padded later."""
-        xp, p2g = self.fgc.xp, P2G(self.mesh, points, None)
+        xp, p2g = self.fgc.xp, place_sources(self.mesh, points)
         hats = xp.empty((len(rows), *self.mesh.padding.modes), dtype=self.fgc.complex_type)
         buffer = xp.empty((1, points.shape[1]), dtype=self.mesh.dtype)
         for row, into in zip(rows, hats, strict=True):

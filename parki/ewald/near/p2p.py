@@ -26,6 +26,7 @@ from parki.ewald.near.p2p_lists import FORGETS, PairLists
 from parki.ewald.near.pair import Pair, parts, reach, shifts
 from parki.ewald.near.sizes import (
     Launch,
+    Tile,
     cells_of,
     choose_launch,
     copied_at_once,
@@ -93,6 +94,12 @@ class P2P:
     lists : PairLists or None
         A tile's lists of sources, kept for other densities unless the task is deterministic.
     """
+
+    kernels: dict[str, Kernel]
+    special: Callable[..., Kernel]
+    strained: Callable[..., Kernel]
+    pair: Pair
+    _tile: Tile
 
     def __init__(
         self,
@@ -162,11 +169,8 @@ class P2P:
         size = tile.targets if launch is None else launch.targets
         self.cut, self.tiles = cut, cut(size)
         if before is not None and before.pair is pair and before._tile == tile:
-            self.kernels, self.special, self.strained = (
-                before.kernels,
-                before.special,
-                before.strained,
-            )
+            self.kernels, self.special = before.kernels, before.special
+            self.strained = before.strained
         else:
             self.kernels = near_kernels(task, pair, tile, launch)
             self.special = cache(partial(near_kernel, task, pair, tile))

@@ -22,8 +22,8 @@ from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P, in_order
 from parki.ewald.far.gauge import Constants
 from parki.ewald.far.mesh import EwaldMesh
-from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
+from parki.ewald.far.spreading import spreading_kernels
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_kernels import near_kernels
@@ -183,7 +183,7 @@ class Setup:
             kernels += near_kernels(task.of_overlap, self.pair, tile).values()
         if task.labelled:
             kernels.append(label_kernel(task, self.pair)[0])
-        kernels += P2G.kernels(mesh)
+        kernels += spreading_kernels(mesh)
         kernels.append(FGC.kernel(task))
         kernels += G2P.kernels(mesh)
         if in_order(space, targets):

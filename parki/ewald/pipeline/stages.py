@@ -14,6 +14,7 @@ from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Constants, PlaneModes
 from parki.ewald.far.p2g import P2G
+from parki.ewald.far.spreading import place_sources
 from parki.ewald.far.strain import FarStrain
 from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.protocol import Watch, unwatched
@@ -210,7 +211,15 @@ class Stages:
         # The field takes the place of the grid, whose values are in Fourier space by then.
         scratch = FGC.scratch(mesh, self.grids) if old is None else old.p2g.scratch
         sets = self.grids // self.count
-        self.p2g = P2G(mesh, src, norms, scratch, old and old.p2g.memory, sources_at, sets)
+        self.p2g = place_sources(
+            mesh,
+            src,
+            norms,
+            scratch=scratch,
+            memory=old and old.p2g.memory,
+            offsets=sources_at,
+            grids=sets,
+        )
         sources = self.p2g.sources
         if PlaneModes.needed(mesh) if old is None else old.plane is not None:
             normals = self.p2g.arguments["norms"]
@@ -430,7 +439,7 @@ class Stages:
         On a CPU one after the other, which finds its grid in the cache.
         """
         mesh, space = self.setup.mesh, self.setup.task.space
-        if not self.p2g.variant.several or not space.on_device:
+        if not self.p2g.several or not space.on_device:
             return 1
         names = ("grid", "modes", "padded block", "transforms")
         bytes_of_one = sum(self.memory.parts[name] for name in names)
