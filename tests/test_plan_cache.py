@@ -7,10 +7,12 @@ import pytest
 
 import parki
 from parki import EwaldOptions
+from parki.cli import info
 from parki.ewald.pipeline import protocol as recent
 from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.pipeline.protocol import _cache
+from parki.ewald.pipeline.protocol import _cache, describe_cache
 from parki.ewald.pipeline.stages import Stages
+from parki.memory import in_words
 
 OPTIONS = EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-5)
 
@@ -79,12 +81,56 @@ def test_boxes_of_the_points_are_not_kept(cloud, space):
     assert not _cache
 
 
+def test_points_of_two_numbers_in_turn_keep_a_placement_each(space, cloud, monkeypatch):
+    """Systems in turn likewise. A third number takes the memory of the first one."""
+    started, make = [], Stages.__init__
+    monkeypatch.setattr(
+        Stages,
+        "__init__",
+        lambda own, *a, **k: started.append(k.get("old") is None) or make(own, *a, **k),
+    )
+    for systems in (lambda n: None, lambda n: [0, n // 3, n]):
+        clouds = {n: cloud(n) for n in (400, 300)}
+        for turn in range(6):
+            for n, (trg, src, dens) in clouds.items():
+                del started[:]
+                offsets = systems(n)
+                found = parki.stokes_sl(trg, src, dens, OPTIONS, systems=offsets)
+                assert any(started) == (turn == 0)
+                trg *= 0.99
+                src *= 0.99
+        if space.on_device and not systems(3):
+            assert all(each.graph is not None for each, _ in _cache.values())
+        finer = EwaldOptions(3, [1, 1, 1], 1e-9)
+        exact = parki.Plan("stokes_sl", trg / 0.99, src / 0.99, finer, systems=offsets)(dens)
+        assert float(abs(found - exact).max()) < 1e-4 * float(abs(exact).max())
+
+    def numbers():
+        return [counts for (*_, once, _), counts in _cache if once]
+
+    assert numbers() == [(400, 400), (300, 300)] * 2
+    parki.stokes_sl(*cloud(350), OPTIONS)
+    assert numbers() == [(300, 300), (400, 400), (300, 300), (350, 350)]
+
+
+def test_what_is_kept_is_said(space, cloud):
+    parki.clear_cache()
+    assert describe_cache().startswith("of 0 sums (at most 12) and 0 plans (at most 12)")
+    trg, src, dens = cloud()
+    parki.stokes_sl(trg, src, dens, OPTIONS)
+    plan = parki.Plan("stokes_sl", trg, src, OPTIONS)
+    said, held = describe_cache(), sum(each.holds for each, _ in _cache.values())
+    assert "1 sums" in said and "1 plans" in said and f" {in_words(held)} of at most" in said
+    assert held > plan.memory.parts["multiplier"]
+    assert info.facts()["kept"] == said
+
+
 def test_only_the_last_are_kept(space, cloud, monkeypatch):
     monkeypatch.setattr(recent, "MOST", 4)
     trg, src, dens = cloud()
     for power in range(3, 10):
         parki.stokes_sl(trg, src, dens, EwaldOptions(3, [1, 1, 1], 10.0**-power))
-    assert [key[0].options.tolerance for key in _cache] == [1e-6, 1e-7, 1e-8, 1e-9]
+    assert [task.options.tolerance for (task, *_), _ in _cache] == [1e-6, 1e-7, 1e-8, 1e-9]
     parki.stokes_sl(trg, src, dens, OPTIONS)
     assert _cache  # so little that nobody asks how much memory is free
     parki.clear_cache()

@@ -24,6 +24,7 @@ from parki.cli.arguments import (
 )
 from parki.errors import ParkiValueError, UnavailableError
 from parki.ewald.choice import machines
+from parki.ewald.pipeline.protocol import describe_cache
 from parki.memory import in_words
 from parki.runtime import ExecutionSpace, cache, host, shipped
 from parki.runtime.spaces import SPACES, free_memory, why_unavailable
@@ -82,6 +83,7 @@ def facts() -> dict[str, Any]:
         "memory": _memory(),
         "measured": _measured(),
         "cache": _cache(),
+        "kept": describe_cache(),
         "spaces": {
             space: {"available": not reason, "reason": reason} for space, reason in reasons.items()
         },

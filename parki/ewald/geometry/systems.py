@@ -55,7 +55,8 @@ class Systems:
             for a, b in ((self.targets, other.targets), (self.sources, other.sources))
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((self.targets.tobytes(), self.sources.tobytes()))
 
     def swapped(self) -> Systems:
         """Return the systems of the transposed sum."""

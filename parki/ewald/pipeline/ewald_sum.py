@@ -133,7 +133,9 @@ class EwaldSum:
                 tensors = like_points("tensors", tensors, self.task.space, self.dtype)
                 arrays["tensors"] = check_density("tensors", tensors, shape, of="targets")
             self._one_shot = one_shot
-            cached = peek_pipeline(self.task) if one_shot and pipeline.ranks.serial else None
+            cached = None
+            if one_shot and pipeline.ranks.serial:
+                cached = peek_pipeline(self.task, cloud.sizes)
             if cached is not None:
                 systems, labels = cached.groups
                 if (cloud.systems, cloud.labels) == (systems, labels):
@@ -164,9 +166,7 @@ class EwaldSum:
         cached, done = None, None
         one_shot = one_shot or self._one_shot
         if self.pipeline.ranks.serial and (self._one_shot or not self._cloud.systems):
-            cached, done = cached_pipeline(self.task, one_shot)
-        if cached is not None and self._one_shot and cached.groups[0] != self._cloud.systems:
-            cached = None  # it is for others
+            cached, done = cached_pipeline(self.task, self._cloud.sizes if one_shot else None)
         with self.access():
             self.access.follow(done)
             if (late := self.pending) is not None:
@@ -205,9 +205,9 @@ class EwaldSum:
                 if copied and not self._is_at(pipeline.copied):
                     copies = {name: array.copy() for name, array in self._points.distinct.items()}
                     pipeline.copied = self._points.within(copies)
-                cache_pipeline(self.task, True, pipeline, self.access.done)
+                cache_pipeline(self.task, self._cloud.sizes, pipeline, self.access.done)
             elif not self._cloud.systems:
-                cache_pipeline(self.task, False, pipeline.for_new_plans(), self.access.done)
+                cache_pipeline(self.task, None, pipeline.for_new_plans(), self.access.done)
 
     # ------------------------------------------------------------------ what is placed
     @property

@@ -21,7 +21,7 @@ from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.ranks import Ranks
 from parki.ewald.task import Task
-from parki.memory import told
+from parki.memory import in_words, told
 from parki.runtime import ExecutionSpace, forks
 from parki.runtime.spaces import LITTLE, free_memory, refuse_capture
 from parki.settings import read_once
@@ -170,30 +170,42 @@ class Pipeline:
         raise NotImplementedError
 
 
-Key = tuple[Task, bool, Any]
+Sizes = tuple[int, int, Systems | None]  # targets, sources, and the systems that they are of
+# What is summed, where, of which systems, and whether once; and the numbers of points then.
+Key = tuple[tuple[Task, Any, bool, Systems | None], tuple[int, int] | None]
 
 # Pipelines kept, of each kind: a loss on energies, forces and the stress takes eight.
 MOST = 12
+ALTERNATING = 2  # of them of one sum, for points of other numbers
 PART = 1 / 4  # of the free memory, which those that are kept may take
 
 
 # What finished sums and new plans leave for the next ones like them, which would else choose
-# parameters, plan transforms and tabulate multipliers again. By task, device, and whether it was
-# for one sum; what each used last, and the end of that.
+# parameters, plan transforms and tabulate multipliers again; and the end of what each did last.
 _cache: dict[Key, tuple[Pipeline, Any]] = {}
 
 
-def peek_pipeline(task: Task) -> Pipeline | None:
+def peek_pipeline(task: Task, sizes: Sizes) -> Pipeline | None:
     """Return the pipeline that the last sum of one density left, which another may take first."""
-    return _cache.get(_key(task, True), (None, None))[0]
+    return _cache.get(_key(task, sizes), (None, None))[0]
 
 
-def cached_pipeline(task: Task, one_shot: bool) -> tuple[Pipeline | None, Any]:
+def cached_pipeline(task: Task, sizes: Sizes | None) -> tuple[Pipeline | None, Any]:
     """Return a pipeline that nobody uses, and the block to follow; or None twice.
 
-    None, too, where other numbers of the machine would now choose its parameters.
+    None, too, where other numbers of the machine would now choose its parameters. ``sizes`` are of
+    one sum; None for a plan. Points of numbers that come first take the set-up of the last sum, and
+    where several are in turn, the memory of the one before: graphs are for one number of points.
     """
-    pipeline, done = _cache.pop(_key(task, one_shot), (None, None))
+    key = _key(task, sizes)
+    pipeline, done = _cache.pop(key, (None, None))
+    if pipeline is None:
+        others = [other for other in list(_cache) if other[0] == key[0]]
+        if len(others) >= ALTERNATING:
+            pipeline, done = _cache.pop(others[0], (None, None))
+        elif others:
+            last, done = _cache.get(others[-1], (None, None))
+            pipeline = last and last.for_new_plans()
     setup = None if pipeline is None else pipeline.setup
     if setup is None or setup.problem.machine != machine(task.space, task.dtype):
         return None, None
@@ -209,18 +221,18 @@ def keeps(task: Task) -> bool:
     return None not in task.options.box and not task.options.deterministic
 
 
-def cache_pipeline(task: Task, one_shot: bool, pipeline: Pipeline, done: Any = None) -> None:
+def cache_pipeline(task: Task, sizes: Sizes | None, pipeline: Pipeline, done: Any = None) -> None:
     """Keep a pipeline that is not used any more, if there is room for what it ``holds``.
 
     See `keeps`.
     """
     if not keeps(task):
         return
-    _cache[_key(task, one_shot)] = pipeline, done
-    same_kind = [key for key in list(_cache) if key[1] == one_shot]
+    _cache[_key(task, sizes)] = pipeline, done
+    same_kind = [key for key in list(_cache) if _once(key) == (sizes is not None)]
     for key in same_kind[:-MOST]:
         _cache.pop(key, None)
-    held = sum(each.holds for each, _ in list(_cache.values()))
+    held = _held()
     if held > LITTLE and held > PART * (free_memory(task.space) + held):
         clear_cache()
 
@@ -231,11 +243,30 @@ def clear_cache() -> None:
     `parki.stokes_comb` and its relatives, `parki.energy` and derivatives keep what was placed for
     the last twelve sums of one density: grids, tables, copies of the points, graphs on a GPU. The
     last twelve plans leave parameters and tables for new ones like them. All take at most a quarter
-    of the free memory. So sums in a loop cost what time steps of a plan cost. Plans are not
-    concerned.
+    of the free memory. So sums in a loop cost what time steps of a plan cost, also where points of
+    two numbers are in turn. Plans are not concerned. `parki info` says how much is kept.
     """
     _cache.clear()
 
 
-def _key(task: Task, one_shot: bool) -> Key:
-    return task, one_shot, task.space.adapter.device()
+def describe_cache() -> str:
+    """Return how many pipelines this process keeps, and how much memory they take, as text."""
+    kinds = [_once(key) for key in list(_cache)]
+    return (
+        f"of {kinds.count(True)} sums (at most {MOST}) and {kinds.count(False)} plans (at most "
+        f"{MOST}), for the next ones, {in_words(_held())} of at most a quarter of the free memory; "
+        "parki.clear_cache() drops it"
+    )
+
+
+def _held() -> float:
+    return sum(each.holds for each, _ in list(_cache.values()))
+
+
+def _key(task: Task, sizes: Sizes | None) -> Key:
+    once, systems = sizes is not None, sizes and sizes[2]
+    return (task, task.space.adapter.device(), once, systems), sizes and sizes[:2]
+
+
+def _once(key: Key) -> bool:
+    return key[0][2]

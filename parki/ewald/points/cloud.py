@@ -105,6 +105,11 @@ class Cloud:
         """Sources of this rank."""
         return int(self.arrays["src"].shape[1])
 
+    @property
+    def sizes(self) -> tuple[int, int, Systems | None]:
+        """Targets and sources of this rank, and their systems."""
+        return self.targets, self.sources, self.systems
+
     @cached_property
     def distinct(self) -> dict[str, Any]:
         """The arrays by name, without sources that are the targets."""
