@@ -3,5 +3,5 @@
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-set_up plot
+set_up plot compiler
 exec "$venv/bin/parki" demo "$@"

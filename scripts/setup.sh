@@ -1,9 +1,10 @@
-# Sourced by test.sh and demo.sh. `set_up EXTRA` leaves the repository's .venv with parki installed
-# from this checkout, with that extra, or stops and names the missing package. Nothing is installed
-# outside .venv. Sets $root and $venv.
+# Sourced by test.sh, demo.sh and docs.sh. `set_up EXTRA` leaves the repository's .venv with parki
+# installed from this checkout, with that extra, or stops and names the missing package. Nothing is
+# installed outside .venv. Sets $root and $venv.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="$root/.venv"
+packages="apt-get install g++, dnf install gcc-c++ or (macOS) xcode-select --install brings one"
 
 say() {
     printf 'parki: %s\n' "$*" >&2
@@ -18,13 +19,18 @@ recent() { # recent PYTHON: is it 3.10 or newer?
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null
 }
 
-set_up() { # set_up EXTRA
-    need_compiler
+set_up() { # set_up EXTRA [INSTEAD]: the second extra replaces a missing compiler
+    local extra="$1"
+    if ! has_compiler; then
+        [ -n "${2:-}" ] || stop "a C++ compiler is missing: $packages; or name one in CXX."
+        say "no C++ compiler was found; pip brings ziglang in its place (100 MB)."
+        extra="$extra,$2"
+    fi
     need_venv
-    install "$1"
+    install "$extra"
 }
 
-need_compiler() {
+has_compiler() {
     local candidate word words found=""
     for candidate in "${CXX:-}" g++ clang++ c++; do
         [ -n "$candidate" ] || continue
@@ -45,11 +51,8 @@ need_compiler() {
         [ "$candidate" != "${CXX:-}" ] ||
             stop "CXX is '$CXX', which does not compile C++ here: correct or unset it."
     done
-    [ -z "$found" ] || say "$found is there, but cannot compile a C++ program."
-    say "A working C++ compiler is missing: parki compiles its CPU kernels on first use."
-    say "It comes with the package g++ (Debian, Ubuntu: apt-get install g++), gcc-c++ (Fedora:"
-    say "dnf install gcc-c++) or the Xcode command line tools (macOS: xcode-select --install)."
-    stop "Install one, or name one in CXX, and run this again."
+    [ -z "$found" ] || stop "$found is there, but does not compile C++: $packages."
+    return 1
 }
 
 need_venv() {

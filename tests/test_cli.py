@@ -84,6 +84,9 @@ def test_demo_keeps_the_promise(dtype, capsys):
     for word in ("P2P", "P2G", "FGC", "G2P", "total", "OK: the promise is kept", dtype):
         assert word in text
     assert "Picture" not in text
+    pages = re.findall(r"docs/\w+\.md", text)
+    assert len(pages) == 3 and all((Path(__file__).parents[1] / page).exists() for page in pages)
+    assert f"{Path(sys.executable).parent}/python" in text.splitlines()[-2]
 
 
 def test_demo_says_when_the_promise_is_broken(monkeypatch, capsys):

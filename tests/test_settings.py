@@ -193,7 +193,7 @@ def test_a_compiler_with_blanks_in_its_path(monkeypatch, tmp_path):
         parki.runtime.host.compiler()
     monkeypatch.setenv("CXX", f'"{program}"')  # as the message says
     assert parki.runtime.host.compiler().command == (str(program),)
-    script = '. "$1/scripts/setup.sh"; need_compiler'  # as scripts/test.sh does
+    script = '. "$1/scripts/setup.sh"; has_compiler'  # as scripts/test.sh does
     words = ["bash", "-c", script, "bash", str(Path(__file__).parents[1])]
     for cxx, status in ((f'"{program}" -O1', 0), (str(program), 1)):
         assert subprocess.run(words, env={**os.environ, "CXX": cxx}).returncode == status

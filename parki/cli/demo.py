@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import itertools
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,6 +151,14 @@ def _sphere(count: int, rng: np.random.Generator) -> Array:
     return np.asarray(rotation @ np.stack([ring * np.cos(angle), ring * np.sin(angle), height]))
 
 
+NEXT = """
+Where to go next, in the checkout:
+  docs/tutorial.md   sums of your own, step by step
+  docs/examples.md   bodies, drops, swimmers and charges, each with its program
+  docs/charges.md    energy, forces and stress of charges, and ASE
+Programs run by {programs}/python, where 'import parki' works;
+{programs}/parki lists the other commands."""
+
 DESCRIPTION = """\
 Compute the Stokes flow around a few hundred drops in a pipe that repeats along its axis: the
 velocity at every point of every drop, due to all points and their images. The command prints the
@@ -229,6 +238,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{count} points, tolerance {bound}",
         )
         _draw(drops, (pts, norms, dens), options, picture, title)
+    if compared.kept:
+        print(NEXT.format(programs=Path(sys.executable).parent))
     return 0 if compared.kept else 1
 
 
