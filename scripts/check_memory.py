@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 import parki
-from parki.ewald.plan import plan_and_sum
+from parki.ewald.pipeline.one_device import SERIAL
+from parki.ewald.pipeline.one_shot import place_and_sum
+from parki.ewald.points import take_cloud
 from parki.ewald.sums import SUMS
 
 # Kernel, periodicity, tolerance, dtype, wanted fields, whether plan and sum are one call, and
@@ -58,13 +60,15 @@ def measure(space: str, number: int, points: int) -> tuple[float, float]:
         with Watch(xp) as watch:
             given = kernel, src, src, norms, options
             if once:
-                plan, result = plan_and_sum(kernel, src, src, dens, norms, options, want=want)
+                cloud = take_cloud(*given)
+                placed, result = place_and_sum(SERIAL.engine(), kernel, cloud, dens, want)
+                memory = placed.pipeline.memory
             else:
                 plan = parki.Plan(*given, want=want)
-                result = plan(dens)
+                result, memory = plan(dens), plan.memory
         assert bool(xp.isfinite(result[..., :100]).all())
-        assert plan.memory is not None
-        return plan.memory.peak, watch.growth
+        assert memory is not None
+        return memory.peak, watch.growth
 
     run(1000)  # imports, threads, and the libraries' own memory
     return run(int(part * points))

@@ -15,7 +15,9 @@ from parki.ewald.near import p2p_lists, sizes
 from parki.ewald.near.p2p_lists import COUNTS as COUNTED
 from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES, TEAM
 from parki.ewald.near.sizes import near_tile
-from parki.ewald.plan import plan_and_sum
+from parki.ewald.pipeline.one_device import SERIAL
+from parki.ewald.pipeline.one_shot import place_and_sum
+from parki.ewald.points import take_cloud
 from parki.ewald.sums import SUMS
 
 # Around the points that need more than one batch of looks.
@@ -269,10 +271,11 @@ def test_plans_are_chosen_for_repeated_sums():
     points, dens = cloud(2000)
     plan = plan_of(points, cutoff=0.3)
     assert plan.setup.problem.kept > plan.parameters.pairs
-    options = plan.options
-    once, _ = plan_and_sum("laplace", points, points, dens, None, options)
-    assert once.setup.problem.kept == 0
-    assert once.parameters.seconds["P2P"] > plan.parameters.seconds["P2P"]
+    arrived = take_cloud("laplace", points, points, None, plan.options)
+    once, _ = place_and_sum(SERIAL.engine(), "laplace", arrived, dens)
+    setup = once.pipeline.setup
+    assert setup.problem.kept == 0
+    assert setup.parameters.seconds["P2P"] > plan.parameters.seconds["P2P"]
 
 
 def test_pairs_of_which_lists_are_kept(monkeypatch):

@@ -19,7 +19,6 @@ from parki.cli.eval import evaluate
 from parki.ewald.far import buffers as buffers_of_grids
 from parki.ewald.far import sizes, transforms
 from parki.ewald.near.p2p import P2P
-from parki.ewald.plan import plan_and_sum
 from parki.reference import direct_sum
 from parki.runtime.spaces import cupy as cupy_space
 from parki.runtime.spaces import why_unavailable
@@ -52,16 +51,12 @@ def test_one_shot_and_repeated_calls_are_equal_bit_for_bit(kernel, periodicity):
 
 
 def test_a_density_that_comes_with_the_points_is_summed_once(monkeypatch):
-    """By the calls that make a plan and use it once, and by `parki eval`."""
+    """By the calls, and by `parki eval`."""
     near, calls = P2P.apply, []
     monkeypatch.setattr(P2P, "apply", lambda *given: (calls.append(1), near(*given))[1])
     c = cloud("partly", N, BOX)
     dens, _ = c.arguments("stokes_sl")
     options = parki.EwaldOptions(3, BOX, TOLERANCE)
-    plan, first = plan_and_sum("stokes_sl", c.trg, c.src, dens, None, options)
-    assert len(calls) == 1
-    np.testing.assert_array_equal(plan(dens), first)
-    calls.clear()
     parki.stokes_sl(c.trg, c.src, dens, options)
     evaluate("stokes_sl", {"trg": c.trg, "src": c.src, "dens": dens}, options, ("u",))
     assert len(calls) == 2

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,16 +31,15 @@ from parki.cli.arguments import (
     replacing,
 )
 from parki.errors import MissingPackageError, ParkiValueError
-from parki.ewald import EwaldOptions
+from parki.ewald import EwaldOptions, Plan
 from parki.ewald.checks import Check
 from parki.ewald.lattice import lattice
 from parki.ewald.options import PERIODICITIES
-from parki.ewald.plan import plan_and_sum
 from parki.ewald.points import RESULTS, check_dtypes, check_points
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.runtime import get_execution_space
-from parki.typing import AnyArray
+from parki.typing import AnyArray, AnyKernel
 
 ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
 # Errors that NumPy, zipfile and h5py raise for a file of another format than its name says.
@@ -231,8 +230,8 @@ def evaluate(
     placed = {name: space.array_module.asarray(values) for name, values in arrays.items()}
     src, dens = placed["src"], placed["dens"]
     trg, norms = placed.get("trg", src), placed.get("norms")
-    plan, results = plan_and_sum(kernel, trg, src, dens, norms, options, want=want)
-    host = [to_host(values) for values in results]
+    plan: Any = Plan(cast(AnyKernel, kernel), trg, src, norms, options, want=want)
+    host = [to_host(values) for values in plan(dens)]
     used: dict[str, Any] = {
         "parki": __version__,
         "kernel": kernel,

@@ -5,15 +5,13 @@ This is what users see, and `parki.ewald.placement.any_plan` is what it does.
 
 from __future__ import annotations
 
-from typing import Any
-
 from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.points import check_options, take_options
+from parki.ewald.points import take_options
 from parki.ewald.sums import with_parameters
-from parki.typing import AnyArray, AnyKernel, Array, Boxes, OfPoints, SumKeywords, Unpack, Wanted
+from parki.typing import AnyKernel, Array, Boxes, OfPoints, SumKeywords, Unpack, Wanted
 
 
 class Plan(AnyPlan[Wanted]):
@@ -121,19 +119,3 @@ class Plan(AnyPlan[Wanted]):
             exclude=exclude,
             boxes=boxes,
         )
-
-
-def plan_and_sum(
-    kernel: str,
-    trg: AnyArray,
-    src: AnyArray,
-    dens: AnyArray,
-    norms: AnyArray,
-    options: EwaldOptions,
-    *,
-    want: str | tuple[str, ...] = "u",
-) -> tuple[AnyPlan[Any], Any]:
-    """Return a plan that is placed for one density, and what is wanted of it."""
-    options = check_options(options)
-    plan: AnyPlan[Any] = AnyPlan(SERIAL, kernel, trg, src, norms, options, want=want, dens=dens)
-    return plan, plan(dens)

@@ -20,7 +20,9 @@ from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import Launch, choose_launch
 from parki.ewald.options.variants import CELL_METHODS
-from parki.ewald.plan import plan_and_sum
+from parki.ewald.pipeline.one_device import SERIAL
+from parki.ewald.pipeline.one_shot import place_and_sum
+from parki.ewald.points import take_cloud
 from parki.ewald.solver_box import SolverBox
 
 from . import Case, models
@@ -79,13 +81,14 @@ class Near:
         self.points, dens, self.norms = run.cloud(kernel, n, dtype)
         self.dens = dens.reshape(-1, n)
         options = run.options(PERIODICITY, TOLERANCE, expert=Expert(sources_per_cell=cell_size))
-        # A plan with a density is for one sum, and keeps no lists of pairs, like all variants here.
-        plan, _ = plan_and_sum(kernel, self.points, self.points, dens, self.norms, options)
-        chosen = plan.parameters
-        if plan.setup is None or chosen is None or plan.setup.solver_box.unit != 1:
+        # One sum keeps no lists of pairs, like all variants here.
+        cloud = take_cloud(kernel, self.points, self.points, self.norms, options)
+        placed, _ = place_and_sum(SERIAL.engine(), kernel, cloud, dens)
+        setup = placed.pipeline.setup
+        if setup is None or setup.solver_box.unit != 1:
             raise RuntimeError("P2P takes solver units, which are not ours in this box")
+        chosen, self.task = setup.parameters, setup.task
         self.split, self.degree = chosen.split, chosen.degree
-        self.task = plan.task
         self.cutoff = self.first_cutoff = chosen.cutoff
         self.predicted = chosen.seconds["P2P"]
         self.pairs = self._pairs()

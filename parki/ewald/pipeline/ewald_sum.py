@@ -68,8 +68,8 @@ class EwaldSum:
     access : Access, optional
         That of the plan it belongs to. Default: one of its own.
     one_shot : bool
-        Whether it takes what the last such sum of one density has left. If a device can place the
-        points by that before the host has looked at their values, they are `pending`.
+        Whether one density follows at once. It takes what the last such sum has left. If a device
+        can place the points by that before the host has looked at their values, they are `pending`.
 
     Attributes
     ----------
@@ -158,15 +158,15 @@ class EwaldSum:
             return False
         return pipeline.follows(cloud.distinct)  # whose shapes the order of axes keeps
 
-    def place(self, one_shot: bool = False) -> None:
-        """Place the points; ``one_shot`` says that one density to sum follows at once.
+    def place(self) -> None:
+        """Place the points, by what the last sum of this kind has left.
 
-        On a device the near field of that density runs while the far field is set up.
+        On a device the near field of one density runs while the far field is set up.
         """
         cached, done = None, None
-        one_shot = one_shot or self._one_shot
         if self.pipeline.ranks.serial and (self._one_shot or not self._cloud.systems):
-            cached, done = cached_pipeline(self.task, self._cloud.sizes if one_shot else None)
+            sizes = self._cloud.sizes if self._one_shot else None
+            cached, done = cached_pipeline(self.task, sizes)
         with self.access():
             self.access.follow(done)
             if (late := self.pending) is not None:
@@ -181,7 +181,7 @@ class EwaldSum:
             if cached is not None and self._is_at(cached.copied):
                 self.pipeline = cached
                 return
-            self.pipeline = self._placed(self.task, self._points, one_shot, cached)
+            self.pipeline = self._placed(self.task, self._points, self._one_shot, cached)
 
     def _is_at(self, points: SurveyedCloud | None) -> bool:
         """Return whether the points and their box are those that one sum before had copied."""

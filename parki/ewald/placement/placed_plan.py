@@ -52,8 +52,6 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
     ranks : Ranks
     kernel, trg, src, norms, options, want, systems, exclude, boxes
         As for `parki.Plan`.
-    dens : array, optional
-        A density of one sum, which is checked along with the points, and summed next.
     """
 
     _made_of = "kernel, points and options"
@@ -71,7 +69,6 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
         systems: Systems | OfPoints | None = None,
         exclude: Labels | OfPoints | None = None,
         boxes: Boxes | None = None,
-        dens: AnyArray = None,
     ) -> None:
         with ranks.collective("points"), read_once():
             rows = None if boxes is None else rows_of_boxes(boxes)
@@ -82,7 +79,7 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
             cloud = placement.checked(
                 request, trg, src, norms, options, systems=systems, exclude=exclude
             )
-        self._join(placement, request, placement.add(request, cloud, dens))
+        self._join(placement, request, placement.add(request, cloud))
         finish_reading(trg, src, norms)
 
     def _join(self, placement: Placement, request: SumRequest, terms: slice) -> None:

@@ -115,11 +115,10 @@ class Placement:
         self.state = self.state._replace(attached=attached)
 
     # ------------------------------------------------------------------ sums
-    def add(self, request: SumRequest, cloud: Cloud | None = None, dens: AnyArray = None) -> slice:
+    def add(self, request: SumRequest, cloud: Cloud | None = None) -> slice:
         """Place the sums of what is asked at the points, and return which terms they are.
 
-        The first ones bring the ``cloud``, of `checked`. A density of one sum, if it is given, is
-        checked along with the points, and summed next.
+        The first ones bring the ``cloud``, of `checked`.
 
         Raises
         ------
@@ -151,10 +150,8 @@ class Placement:
             with self.access():
                 for term in terms:
                     with self.collective("place"):
-                        if dens is not None:
-                            term.sum.density(dens)
-                        term.sum.place(one_shot=dens is not None)
-            for term in terms if dens is None else ():
+                        term.sum.place()
+            for term in terms:
                 term.sum.cache_setup()
             state, done = self.state, len(self.state.terms)
             if not done and self._mapped:

@@ -39,7 +39,7 @@ def check_density(
 ) -> Any:
     """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity.
 
-    With ``several``, also take k of them at one_shot, returned as (k, rows, N). With ``single``,
+    With ``several``, also take k of them at once, returned as (k, rows, N). With ``single``,
     numbers must fit single precision, with a margin for products. ``of`` names the points.
     """
     values = as_rows(name, values, shape, several, of)
