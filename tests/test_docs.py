@@ -173,6 +173,18 @@ def test_pages_begin_with_the_same_command():
     assert all((ROOT / f"scripts/{name}.sh").stat().st_mode & 0o100 for name in ("demo", "test"))
 
 
+def test_a_release_has_one_version():
+    """Of the changelog's newest section, which the sdist has in its name by the tag."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert text.index("## [Unreleased]") < text.index("## [0")
+    version, day = re.findall(r"^## \[(\d.*?)\] - (\S+)$", text, re.M)[0]
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {version}\ndate-released: {day}\n" in cited
+    assert f'version: "{version}"' in (ROOT / "scripts/conda/recipe.yaml").read_text("utf-8")
+    assert f"docs/notebook/changes-{version}.md" in text
+    assert (DOCS / f"notebook/changes-{version}.md").is_file()
+
+
 def test_examples_have_pages():
     """Each has its program; the table has the times of the record."""
     programs = {path.stem for path in (ROOT / "examples").glob("*.py")}
