@@ -87,7 +87,7 @@ class Slab(Pipeline):
         solver_box = setup.solver_box if setup else self._frame(task, points.lattice)
         within = old and old.within(solver_box)
         new.order = AxisPermutation(solver_box.lattice.places(points.lattice))
-        same, arrays = points.survey.same, new.order.arrays(points.arrays)
+        same, arrays = points.all_same, new.order.arrays(points.arrays)
         src = solver_box.wrap(task, arrays["src"])
         trg = src if same else solver_box.wrap(task, arrays["trg"])
         setup = new.setup = setup or self._choose(
@@ -106,7 +106,7 @@ class Slab(Pipeline):
             first, last = slabs.cells[self.team.rank : self.team.rank + 2]
             targets, sources = (int(count[first:last].sum()) for count in counts)
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
-            use = Use(task, points.survey.same, False)
+            use = Use(task, points.all_same, False)
             share = RankShare(
                 mesh=mesh,
                 slabs=slabs,
@@ -193,10 +193,10 @@ class Slab(Pipeline):
         clouds = self._sample(task, points, trg, src)
         chosen: Any = None  # problem and parameters, or None where the present ones are kept
         if clouds:
-            apart = task.options.images_below(points.survey.of_sources)
+            apart = task.options.images_below(points.source_extents)
             density = pair_density(clouds[0], clouds[-1], solver_box.lattice.edges, apart=apart)
             if density.self_pairs:  # pairs of the sample with itself
-                density = replace(density, self_pairs=1 / points.survey.totals[1])
+                density = replace(density, self_pairs=1 / points.totals[1])
             if before is None or not before.suits(density, points):
                 size = self.team.size
                 chosen = choose(
@@ -215,11 +215,10 @@ class Slab(Pipeline):
 
         Those that `pair_density` takes of the points of one device which has them rank by rank.
         """
-        survey = points.survey
-        clouds = (src,) if survey.same else (trg, src)
+        clouds = (src,) if points.all_same else (trg, src)
         parts, n = [], len(clouds)
         for cloud, total, before in zip(
-            clouds, survey.totals[-n:], survey.before[-n:], strict=True
+            clouds, points.totals[-n:], points.before[-n:], strict=True
         ):
             stride = max(1, total // SAMPLE)
             part = cloud[:, -before % stride :: stride]
@@ -240,7 +239,7 @@ class Slab(Pipeline):
         self, points: SurveyedCloud, setup: Setup, counts: list[NDArray[np.float64]], reach: int
     ) -> Slabs:
         """Return slabs that take about the same time, as predicted: those there are, if they do."""
-        chosen, padding, totals = setup.parameters, setup.mesh.padding, points.survey.totals
+        chosen, padding, totals = setup.parameters, setup.mesh.padding, points.totals
         seconds, n, (trg, src) = chosen.seconds, padding.cells[0], counts
         work = near_work(trg, src, reach, setup.solver_box.lattice.periodicity > 0) * seconds["P2P"]
         work += src / totals[1] * seconds["P2G"] + trg / totals[0] * seconds["G2P"]

@@ -71,7 +71,7 @@ def _dtype(task: Task, points: SurveyedCloud) -> str:
 
 def _counts(points: SurveyedCloud) -> str:
     """Return how many points there are."""
-    (targets, sources), systems = points.survey.totals, points.systems
+    (targets, sources), systems = points.totals, points.systems
     of = f" of {systems.count} systems" if systems else ""
     return f"{sources} sources, {targets} targets{of}"
 

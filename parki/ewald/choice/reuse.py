@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ from parki.ewald.choice.clustering import PairDensity, pair_density
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.lattice import Lattice
-from parki.ewald.options import EwaldOptions
 from parki.ewald.points.extent import least_edge
 
 # Parameters are kept while the number of pairs within the cut-off changes by at most this factor:
@@ -58,43 +56,6 @@ def suit(
         density.at(scale) <= GROWTH * old.at(scale)
         for scale in (chosen.cutoff, 2 * float(chosen.steps.min()))
     )
-
-
-# The edge over the extent of points that left it, so that points that spread or drift seldom
-# need other parameters.
-GROWN = 1.25
-
-
-def outgrown(options: EwaldOptions, lattice: Lattice, extents: Any) -> Any:
-    """Return corners of another box for points that left a plan's box; None if they did not.
-
-    They leave it where its edges are the extent of points, along axes with None.
-
-    Parameters
-    ----------
-    options : EwaldOptions
-    lattice : Lattice
-        The plan's box.
-    extents : ndarray, shape (n, 3)
-        Smallest and largest coordinates of the points.
-
-    Returns
-    -------
-    ndarray, shape (2, 3), or None
-        In place of the extents: see `parki.ewald.points.extent.resolve`.
-    """
-    if not len(extents) or None not in options.box:
-        return None
-    low, high = extents.min(axis=0), extents.max(axis=0)
-    first = lattice.by_user(lattice.origin)
-    last = first + lattice.by_user(lattice.sides)
-    free = np.array([length is None for length in options.box])
-    left = free & ((low < first) | (high > last))
-    if not left.any():
-        return None
-    length, middle = GROWN * (high - low), 0.5 * (low + high)
-    ends = np.where(left, middle - 0.5 * length, first), np.where(left, middle + 0.5 * length, last)
-    return np.where(free, ends, (low, high))
 
 
 Array = NDArray[np.float64]

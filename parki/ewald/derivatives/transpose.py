@@ -98,7 +98,7 @@ class TransposedSum:
     ) -> None:
         """Add the transpose (k, rows, sources) of values (k, rows, targets)."""
         record, task = self.record, self.task
-        same = points.survey.same and points.labels is None
+        same = points.all_same and points.labels is None
         if record.symmetric and same and self.own.want == record.want:
             other, transposed = pipeline, points
         else:
@@ -144,18 +144,11 @@ class TransposedSum:
 
     def _transposed(self, points: SurveyedCloud) -> SurveyedCloud:
         """Return points whose targets are the sources."""
-        survey, arrays, kept = points.survey, points.arrays, self.kept
-        reversed_survey = survey._replace(totals=survey.totals[::-1], before=survey.before[::-1])
+        arrays, kept = points.arrays, self.kept
         systems = points.systems
         if systems is not None:
             same = kept is not None and kept.plan.systems is systems
             systems = kept.points.systems if kept and same else systems.swapped()
-        tolerance = points.tolerance
-        if self.record.tolerance_factor is not None:
-            request = self.task.tolerance(reversed_survey.most_sources(systems))
-            tolerance = max(
-                self.record.tolerance_factor * request, SMALLEST_TOLERANCE[self.task.dtype]
-            )
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
         if self.record.normals is not None:
             swapped["norms"] = self.record.normals(None, arrays)
@@ -165,11 +158,16 @@ class TransposedSum:
         if labels is not None:
             same = kept is not None and kept.plan.labels is labels
             labels = kept.points.labels if kept and same else labels.swapped(systems)
-        return replace(
+        transposed = replace(
             points,
             arrays=swapped,
-            survey=reversed_survey,
-            tolerance=tolerance,
+            totals=points.totals[::-1],
+            before=points.before[::-1],
             systems=systems,
             labels=labels,
         )
+        if self.record.tolerance_factor is None:
+            return transposed
+        random = self.task.tolerance(transposed.most_sources(transposed.totals[1]))
+        tolerance = max(self.record.tolerance_factor * random, SMALLEST_TOLERANCE[self.task.dtype])
+        return replace(transposed, tolerance=tolerance)

@@ -222,7 +222,7 @@ class Arrival:
     @cached_property
     def density(self) -> PairDensity:
         """How the points crowd, by a sample."""
-        apart = self.task.options.images_below(self.points.survey.of_sources)
+        apart = self.task.options.images_below(self.points.source_extents)
         edges, systems = self.solver_box.lattice.edges, self.points.systems
         return pair_density(*self.wrapped, edges, systems, apart)
 

@@ -14,7 +14,6 @@ from typing import Any, cast
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.choice.reuse import outgrown
 from parki.ewald.far.spreading import check_spreading
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.pair import check_wanted
@@ -40,8 +39,8 @@ from parki.ewald.points import (
     like_points,
     result_shape,
 )
-from parki.ewald.points.cloud import Survey
-from parki.ewald.points.extent import look_for_flux, may_warn, resolve, warn_of_images
+from parki.ewald.points.extent import look_for_flux, may_warn, resolve
+from parki.ewald.points.survey import survey
 from parki.ewald.solver_box import AxisPermutation
 from parki.ewald.sums import stress, sum_of
 from parki.ewald.task import Task
@@ -147,8 +146,12 @@ class EwaldSum:
                 self._survey(cloud if cloud.extents is not None else cloud.checked())
 
     def _survey(self, cloud: Cloud) -> None:
-        self._take(self._surveyed(self.task, cloud))
-        self.lattice = self._cloud.lattice
+        """Take points that were looked at; a plan's box stays while it holds them."""
+        # An empty plan keeps no box or parameters: choose them from these points.
+        lattice = None if self.pipeline.setup is None else self.lattice
+        self._cloud = survey(self.pipeline.ranks, self.task, cloud, lattice)
+        self.lattice, self._seen = self._cloud.lattice, None
+        self._points = self._cloud.ordered(self.order)
 
     def _may_follow(self, pipeline: Pipeline, cloud: Cloud) -> bool:
         """Return whether a pipeline may place points before the host has looked at them."""
@@ -181,7 +184,7 @@ class EwaldSum:
             if cached is not None and self._is_at(cached.copied):
                 self.pipeline = cached
                 return
-            self.pipeline = self._placed(self.task, self._points, self._one_shot, cached)
+            self.pipeline = self._placed(cached or self.pipeline)
 
     def _is_at(self, points: SurveyedCloud | None) -> bool:
         """Return whether the points and their box are those that one sum before had copied."""
@@ -214,7 +217,7 @@ class EwaldSum:
     def cloud(self) -> SurveyedCloud:
         """The points in the user's axes, once the host has looked at them."""
         if self._seen is not None:
-            self._take(self._surveyed(self.task, self._as_placed(self._seen)))
+            self._survey(self._as_placed(self._seen))
         return self._cloud
 
     @property
@@ -222,9 +225,6 @@ class EwaldSum:
         """The points as the pipeline takes them."""
         _ = self.cloud  # which makes them
         return self._points
-
-    def _take(self, cloud: SurveyedCloud) -> None:
-        self._cloud, self._points, self._seen = cloud, cloud.ordered(self.order), None
 
     @property
     def systems(self) -> Systems | None:
@@ -247,32 +247,10 @@ class EwaldSum:
         cloud = self.pending or self._seen or self._cloud
         return cloud.targets, cloud.sources
 
-    def _surveyed(self, task: Task, cloud: Cloud) -> SurveyedCloud:
-        """Return points with what they decide; a plan's box stays while it holds them."""
-        options, ranks = task.options, self.pipeline.ranks
-        survey = Survey.of(ranks, task, cloud)
-        warn_of_images(task, survey, cloud.arrays, ranks.sum)
-        # An empty plan keeps no box or parameters: choose them from these points.
-        empty = self.pipeline.setup is None or not all(survey.totals)
-        before, size = None if empty else self.lattice, task.sum.pair.size
-        lattice = resolve(options, survey.extents, before, size)
-        corners = None if empty else outgrown(options, lattice, survey.extents)
-        if corners is not None:
-            lattice = resolve(options, corners, size=size)
-        tolerance = task.tolerance(survey.most_sources(cloud.systems))
-        return cloud.surveyed(survey=survey, lattice=lattice, tolerance=tolerance)
-
-    def _placed(
-        self,
-        task: Task,
-        points: SurveyedCloud,
-        one_shot: bool = False,
-        pipeline: Pipeline | None = None,
-    ) -> Pipeline:
-        """Return the pipeline for points."""
-        pipeline = pipeline or self.pipeline
-        if all(points.survey.totals) and task.want:
-            return pipeline.placed(task, points, one_shot)
+    def _placed(self, pipeline: Pipeline) -> Pipeline:
+        """Return the pipeline for the points, which keeps what suits them."""
+        if all(self._points.totals) and self.task.want:
+            return pipeline.placed(self.task, self._points, self._one_shot)
         empty: Pipeline = pipeline.ranks.engine()
         return empty
 
@@ -300,10 +278,8 @@ class EwaldSum:
                 # It keeps the edges that were the extent of points.
                 new.lattice = resolve(cloud.options, np.empty((0, 3)), self.lattice)
             if not self._places_async(new, cloud):
-                cloud = cloud.checked().owned()
-                new._take(new._surveyed(new.task, cloud))
-                new.pipeline = self._placed(new.task, new._points)
-                new.lattice = new._cloud.lattice
+                new._survey(cloud.checked().owned())
+                new.pipeline = new._placed(self.pipeline)
             elif new.order.rotation is not None or new.order.finer:
                 new.pending = cloud.owned()  # the pipeline's copies are others
             else:
@@ -353,7 +329,7 @@ class EwaldSum:
         new = copy.copy(self)
         new.pending, new._seen = None, pending
         if not suited:
-            new._take(self._surveyed(self.task, self._as_placed(pending)))
+            new._survey(self._as_placed(pending))
             new.pipeline = self.pipeline.replan(self.task, new._points)
         return new
 

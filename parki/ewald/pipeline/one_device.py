@@ -147,7 +147,7 @@ class OneDevice(PlacedOnDevice):
             targets, sources = arrival.capacity
         problem = replace(setup.problem, targets=targets, sources=sources, systems=systems)
         labels = points.labels.sizes if points.labels else None
-        use = Use(task, points.survey.same, arrival.one_shot, labels)
+        use = Use(task, points.all_same, arrival.one_shot, labels)
         length = setup.solver_box.length
         memory = check_memory(problem, setup.parameters, use, length, clear_cache)
         with preparing(setup.kernels(points.targets)):

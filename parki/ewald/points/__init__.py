@@ -1,8 +1,8 @@
 """The public boundary: arrays come in, are checked once, and leave as solver arrays.
 
 No module after this one checks a user's array again. `cloud` has points with all that belongs to
-them, `arguments` their checks, `values` densities and results, `request` the sum that is asked for,
-and `extent` the box and what images of points need.
+them, `arguments` their checks, `survey` what all ranks know of them, `extent` the box and what
+images of points need, `values` densities and results, and `request` the sum that is asked for.
 """
 
 from parki.ewald.points.arguments import OPTIONS as OPTIONS

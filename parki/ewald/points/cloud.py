@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,8 @@ from parki.ewald.points.arguments import (
     check_shape,
 )
 from parki.ewald.points.values import as_rows, check_finite, check_single, extremes
-from parki.ewald.ranks import Ranks
 from parki.ewald.solver_box import AxisPermutation
 from parki.ewald.sums import sum_of
-from parki.ewald.task import Task
 from parki.interchange import as_array, check_space
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace, get_execution_space
@@ -105,6 +102,10 @@ class Cloud:
         """Sources of this rank."""
         return int(self.arrays["src"].shape[1])
 
+    def most_sources(self, total: int) -> int:
+        """Return how many sources a system has at most; the total, if there are no systems."""
+        return total if self.systems is None else int(np.diff(self.systems.sources).max())
+
     @property
     def sizes(self) -> tuple[int, int, Systems | None]:
         """Targets and sources of this rank, and their systems."""
@@ -149,21 +150,6 @@ class Cloud:
         copied = self.xp.empty(array.shape, dtype=array.dtype)
         self.space.adapter.copy(copied, array)
         return copied
-
-    def surveyed(self, *, survey: Survey, lattice: Lattice, tolerance: float) -> SurveyedCloud:
-        """Return the cloud with what follows from the points of all ranks."""
-        return SurveyedCloud(
-            arrays=self.arrays,
-            space=self.space,
-            options=self.options,
-            systems=self.systems,
-            labels=self.labels,
-            extents=self.extents,
-            borrowed=self.borrowed,
-            survey=survey,
-            lattice=lattice,
-            tolerance=tolerance,
-        )
 
 
 def take_cloud(
@@ -257,8 +243,9 @@ def _radii(kernel: str, radii: AnyArray, arrays: dict[str, AnyArray], space: Exe
     return {n: xp.asarray(as_array(n, values), dtype=dtype).reshape(1, -1) for n, values in named}
 
 
-class Survey(NamedTuple):
-    """Facts about the points of all ranks that each rank needs.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SurveyedCloud(Cloud):
+    """A cloud with what follows from the points of all ranks: see `parki.ewald.points.survey`.
 
     Attributes
     ----------
@@ -266,94 +253,29 @@ class Survey(NamedTuple):
         Targets and sources of all ranks.
     before : tuple of 2 ints
         Targets and sources of the ranks before this one.
-    same : bool
+    all_same : bool
         Whether the targets are the sources, on all ranks.
-    extents : ndarray, shape (n, 3)
+    all_extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of all ranks' clouds.
-    of_sources : ndarray, shape (m, 3)
+    source_extents : ndarray, shape (m, 3)
         Smallest and largest coordinates of all ranks' sources alone.
     same_extents : bool
         Whether targets and sources have the same smallest and largest coordinates, on all ranks.
     rank : int
         This rank; the first rank warns.
-    """
-
-    totals: tuple[int, int]
-    before: tuple[int, int]
-    same: bool
-    extents: NDArray[np.float64]
-    of_sources: NDArray[np.float64]
-    same_extents: bool
-    rank: int = 0
-
-    def most_sources(self, systems: Systems | None) -> int:
-        """Return how many sources a system has at most; all, if there are no systems."""
-        return self.totals[1] if systems is None else int(np.diff(systems.sources).max())
-
-    @classmethod
-    def of(cls, ranks: Ranks, task: Task, cloud: Cloud) -> Survey:
-        """Return the facts about the points of all ranks; refuse ranks with other tasks.
-
-        Parameters
-        ----------
-        ranks : Ranks
-        task : Task
-            Of this rank.
-        cloud : Cloud
-            Of this rank, whose values were looked at.
-
-        Raises
-        ------
-        ParkiValueError
-            If ranks have different tasks.
-        """
-        counts, same, extents = (cloud.targets, cloud.sources), cloud.same, cloud.extents
-        same_extents = np.array_equal(extents[:2], extents[2:])
-        of_sources = extents[-2:] if counts[1] else extents[:0]
-        if ranks.serial:
-            return cls(counts, (0, 0), same, extents, of_sources, same_extents)
-        told = ranks.allgather(
-            (same, same_extents, task.told_to_ranks, counts, extents, of_sources)
-        )
-        sames, alike, tasks, numbers, ends, sources = zip(*told, strict=True)
-        _refuse_other_tasks(tasks)
-        before, totals = (np.sum(numbers[:n], axis=0, dtype=int) for n in (ranks.rank, ranks.size))
-        return cls(
-            (int(totals[0]), int(totals[1])),
-            (int(before[0]), int(before[1])) if ranks.rank else (0, 0),
-            all(sames),
-            np.concatenate(ends),
-            np.concatenate(sources),
-            all(alike),
-            ranks.rank,
-        )
-
-
-def _refuse_other_tasks(told: Sequence[dict[str, Any]]) -> None:
-    """Raise if ranks ask for different sums, which each of them told."""
-    for rank, other in enumerate(told):
-        for name, value in told[0].items():
-            if other[name] != value:
-                raise ParkiValueError(
-                    f"{name} is {other[name]} on rank {rank}, but {value} on rank 0; "
-                    "all ranks take part in one sum"
-                )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SurveyedCloud(Cloud):
-    """A cloud with what follows from the points of all ranks.
-
-    Attributes
-    ----------
-    survey : Survey
     lattice : Lattice
         The box, in the user's unit.
     tolerance : float
         Tolerance by which parameters are chosen.
     """
 
-    survey: Survey
+    totals: tuple[int, int]
+    before: tuple[int, int]
+    all_same: bool
+    all_extents: NDArray[np.float64]
+    source_extents: NDArray[np.float64]
+    same_extents: bool
+    rank: int
     lattice: Lattice
     tolerance: float
 
@@ -365,14 +287,17 @@ class SurveyedCloud(Cloud):
         """Return the cloud with its axes in another order."""
         if not order.changes:
             return self
-        x, old = order.axes, self.survey
-        survey = old._replace(extents=old.extents[:, x], of_sources=old.of_sources[:, x])
-        arrays = order.arrays(self.arrays)
-        return replace(self, arrays=arrays, extents=self.extents[:, x], survey=survey)
+        return replace(
+            self,
+            arrays=order.arrays(self.arrays),
+            extents=self.extents[:, order.axes],
+            all_extents=self.all_extents[:, order.axes],
+            source_extents=self.source_extents[:, order.axes],
+        )
 
     @cached_property
     def counts(self) -> tuple[int, int, int]:
         """Average targets and sources of a system, and the number of systems."""
         count = self.systems.count if self.systems else 1
-        targets, sources = (max(1, -(-total // count)) for total in self.survey.totals)
+        targets, sources = (max(1, -(-total // count)) for total in self.totals)
         return targets, sources, count

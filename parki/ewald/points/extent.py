@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parki.errors import ImageWarning, ParkiValueError, warn
 from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
-from parki.ewald.points.cloud import Survey, SurveyedCloud
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.task import Task
 from parki.interchange import rounded, to_host
 from parki.typing import AnyArray
@@ -107,6 +107,43 @@ def _checked(lattice: Lattice) -> Lattice:
     return lattice
 
 
+# The edge over the extent of points that left it, so that points that spread or drift seldom
+# need other parameters.
+GROWN = 1.25
+
+
+def outgrown(options: EwaldOptions, lattice: Lattice, extents: Any) -> Any:
+    """Return corners of another box for points that left a plan's box; None if they did not.
+
+    They leave it where its edges are the extent of points, along axes with None.
+
+    Parameters
+    ----------
+    options : EwaldOptions
+    lattice : Lattice
+        The plan's box.
+    extents : ndarray, shape (n, 3)
+        Smallest and largest coordinates of the points.
+
+    Returns
+    -------
+    ndarray, shape (2, 3), or None
+        In place of the extents: see `resolve`.
+    """
+    if not len(extents) or None not in options.box:
+        return None
+    low, high = extents.min(axis=0), extents.max(axis=0)
+    first = lattice.by_user(lattice.origin)
+    last = first + lattice.by_user(lattice.sides)
+    free = np.array([length is None for length in options.box])
+    left = free & ((low < first) | (high > last))
+    if not left.any():
+        return None
+    length, middle = GROWN * (high - low), 0.5 * (low + high)
+    ends = np.where(left, middle - 0.5 * length, first), np.where(left, middle + 0.5 * length, last)
+    return np.where(free, ends, (low, high))
+
+
 # Points outside of the box by this part of an edge count as inside: the distance is rounding.
 EDGE = 1e-6
 # A sum of q.n counts as zero below this part of the sum of |q.n|: surfaces have quadrature errors.
@@ -114,9 +151,7 @@ CLOSED = 1e-3
 SINGLE = np.dtype(np.float32)
 
 
-def warn_of_images(
-    task: Task, survey: Survey, arrays: dict[str, AnyArray], total: Callable[[float], float]
-) -> None:
+def warn_of_images(task: Task, points: SurveyedCloud, total: Callable[[float], float]) -> None:
     """Warn where images matter for every density.
 
     They do if a triply periodic double layer has no chosen mean and sources outside of the box, as
@@ -126,22 +161,20 @@ def warn_of_images(
     Parameters
     ----------
     task : Task
-    survey : Survey
-    arrays : dict
-        "trg" and "src" of this rank.
+    points : SurveyedCloud
     total : callable
         Sums a number over all ranks.
     """
     options, images = task.options, dict[str, int]()
     if task.sum.normals and all(options.periodic) and options.dl_mean is None:
-        images["mean"] = _outside(options, survey.of_sources)
+        images["mean"] = _outside(options, points.source_extents)
     if task.dtype == np.float32 and not task.mixed:
-        images["apart"] = _period_apart(options, survey)
+        images["apart"] = _period_apart(options, points)
     for name, axis in images.items():
-        clouds = [arrays["src"], arrays["trg"]][: 1 + (name == "apart")]
+        clouds = [points.src, points.trg][: 1 + (name == "apart")]
         if axis >= 0 and _in_short_cell(options, clouds, total):
             images[name] = -1
-    if survey.rank > 0:
+    if points.rank > 0:
         return
     axis = images.get("mean", -1)
     if axis >= 0:
@@ -198,8 +231,8 @@ def look_for_flux(
     options = task.options
     if not task.flux:
         return False
-    outside = _outside(options, points.survey.extents) >= 0
-    clouds = [points.arrays["src"], points.arrays["trg"]]
+    outside = _outside(options, points.all_extents) >= 0
+    clouds = [points.src, points.trg]
     if not outside or _in_short_cell(options, clouds, total):
         return False
     first = dens[0] if dens.ndim == 3 else dens
@@ -211,7 +244,7 @@ def look_for_flux(
         sums, sizes = to_host(points.systems.sums(rows))
     else:
         sums, sizes = (np.array([total(float(n))]) for n in to_host(rows.sum(axis=1)))
-    if points.survey.rank == 0 and (abs(sums) > CLOSED * sizes).any():
+    if points.rank == 0 and (abs(sums) > CLOSED * sizes).any():
         warn(
             "dl_mean is 'flux' and points are outside of the box, but the sum of q.n is not zero: "
             "the flow is not periodic, and depends on which images of the points were given. Keep "
@@ -250,14 +283,14 @@ def _in_short_cell(
     return total(float(outside)) == 0
 
 
-def _period_apart(options: EwaldOptions, survey: Survey) -> int:
+def _period_apart(options: EwaldOptions, points: SurveyedCloud) -> int:
     """Return the first axis along which targets and sources may be a period apart, or -1.
 
     In the box they never are. Clouds of the same extent are taken for copies of each other.
     """
-    if survey.same or survey.same_extents or not all(survey.totals):
+    if points.all_same or points.same_extents or not all(points.totals):
         return -1
-    low, high = survey.extents.min(axis=0), survey.extents.max(axis=0)
+    low, high = points.all_extents.min(axis=0), points.all_extents.max(axis=0)
     for axis, edge in _periods(options):
         inside = low[axis] >= 0 and high[axis] <= max(edge, rounded(edge, SINGLE))
         if not inside and high[axis] - low[axis] >= (1 - EDGE) * edge:
