@@ -35,6 +35,8 @@ MOST_CALLS = {
     "parki.stokes_comb(...)": (61, 500),
     "plan(dens)": (28, 110),
     "plan.update_points(...)": (50, 290),
+    "parki.energy(...)": (50, 380),
+    "forces of parki.torch, backward": (62, 740),
     "Spheres.displacements near a wall": (72, 4050),
 }
 

@@ -11,7 +11,7 @@ from frameworks import BOX, difference, inputs
 from left_out import without_pairs
 
 import parki
-from parki.ewald.derivatives import by_box
+from parki.ewald.derivatives import by_box, one_sum
 from parki.ewald.far import strain
 from parki.ewald.far.strain import SYMBOLS, Waves
 from parki.reference import direct_sum
@@ -187,6 +187,26 @@ def test_pairs_left_out(kernel, periodic, leans, image, space, to_space, to_host
 
     how = {"execution_space": space, "exclude_image": image, "exclude": tuple(labels)}
     compared(kernel, periodic, leans, direct, to_space, to_host, ("lattice",), **how)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1.0, 1e150])
+@pytest.mark.parametrize("ends", [None, [0, 7, 7, 20]], ids=["one system", "systems"])
+def test_charges_take_one_sum(ends, size, rng, space, to_space, to_host, monkeypatch):
+    """Of both densities at once, however different they are: as of sources in other arrays."""
+    box = parki.lattice(*BOX, xy=0.3, xz=-0.2)
+    x, q, v = to_space(rng.random((3, 20))), rng.standard_normal(20), rng.standard_normal(20)
+    options = parki.EwaldOptions(3, box, 1e-8)
+    more = {"values": to_space(size * v), "wrt": ("trg", "lattice"), "systems": ends}
+    expected = parki.vjp("laplace", x, x.copy(), to_space(q), options, **more)
+    counted, summed = [], one_sum.sum_once
+    monkeypatch.setattr(one_sum, "sum_once", lambda *a, **k: counted.append(1) or summed(*a, **k))
+    monkeypatch.setattr(by_box, "sum_once", None)
+    monkeypatch.setattr(by_box, "strains_of", None)
+    found = parki.vjp("laplace", x, x, to_space(q), options, **more)
+    assert len(counted) == 1
+    for name, array in expected.items():
+        scale = 1e-7 * float(abs(array).max())
+        np.testing.assert_allclose(to_host(found[name]), to_host(array), rtol=0, atol=scale)
 
 
 def test_systems(rng):

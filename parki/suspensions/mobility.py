@@ -156,7 +156,7 @@ class SphereMobility:
                 self.points,
                 values,
                 self.sizes.point_radii,
-                self.options.of_derivatives(),
+                self.options.of_derivatives,
                 want="grad_u",
                 ranks=self.ranks,
             )

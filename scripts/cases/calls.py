@@ -18,6 +18,7 @@ from benchmarks import Case, cpu_alone
 from benchmarks.run import Run
 
 import parki
+from parki.core import Batch, second
 
 ROOT = str(Path(parki.__file__).parent)
 
@@ -31,10 +32,13 @@ def measure(run: Run) -> dict[str, Any]:
     few = np.array([[1], [1], [0.8]]) * points[:, : count // 4] + [[0], [0], [0.1]]
     spheres = parki.Spheres(few, 0.02, parki.EwaldOptions(2, [1, 1, 1], 1e-3, wall="no-slip"))
     both = np.concatenate([forces, forces])
+    derived = "laplace", options, Batch(), {"trg": points, "dens": forces[0]}, forces[1]
     works: dict[str, Callable[[], Any]] = {
         "parki.stokes_comb(...)": lambda: parki.stokes_comb(points, points, both, normals, options),
         "plan(dens)": lambda: plan(forces),
         "plan.update_points(...)": lambda: plan.update_points(points, points),
+        "parki.energy(...)": lambda: parki.energy(points, forces[0], options),
+        "forces of parki.torch, backward": lambda: second.pulled(*derived, ("trg",)),
         "Spheres.displacements near a wall": lambda: spheres.displacements(1.0, 1e-4, 0),
     }
     return {

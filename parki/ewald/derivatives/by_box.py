@@ -12,8 +12,10 @@ all pairs along, so that sums change slowly however close some points are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add, sub
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -67,7 +69,7 @@ def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, Ewal
     strain : array, shape (3, 3)
         Of points and box, ``dx_a = e_ab x_b``; none along free axes.
     """
-    options, size = options.of_derivatives(), float(np.linalg.norm(strain))
+    options, size = options.of_derivatives, float(np.linalg.norm(strain))
     whole, edges = vectors_of(options), cast(Any, options.box)
     least = SMALLEST_TOLERANCE[np.dtype(np.float64)]
     tolerance = max(options.tolerance * STEP, least)
@@ -92,6 +94,7 @@ def by_lattice(
     *,
     values: dict[str, AnyArray],
     moves: list[tuple[AnyArray, AnyArray]],
+    strains: Sequence[AnyArray] = (),
     labels: Labels | None = None,
     straight: bool = False,
     ranks: Ranks = SERIAL,
@@ -110,6 +113,8 @@ def by_lattice(
         By result.
     moves : list of tuple of 2 arrays, shape (3, N)
         SurveyedCloud as they were given, and the derivatives by them.
+    strains : sequence of arrays, shape (9, systems)
+        The derivative of ``values["u"]`` times "u" by strains, if it is known.
     labels : Labels, optional
         Labels of the points, where pairs are left out.
     straight : bool
@@ -119,9 +124,12 @@ def by_lattice(
     systems : Systems, optional
         In one box, whose derivatives add up.
     """
-    whole, derivative = vectors_of(options), np.zeros((3, 3))
-    for points, slopes in moves:
-        derivative -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
+    whole = vectors_of(options)
+    moments = [
+        (slopes[:, None].astype(np.float64) * points).sum(axis=-1) for points, slopes in moves
+    ]
+    known = [each.sum(axis=1).reshape(3, 3) for each in strains]
+    derivative = to_host(reduce(sub, moments, reduce(add, known, np.zeros_like(moments[0]))))
     if norms is not None and not isinstance(norms, tuple):
         norms = ranks.all_columns(norms)
     elif norms is not None:  # marks
@@ -130,6 +138,8 @@ def by_lattice(
     if trg.size and dens.size and any(options.periodic):
         left = dict[str, AnyArray]()
         for name, weights in values.items():
+            if name == "u" and known:
+                continue
             if name == "u" and systems is None and _strains(kernel):
                 derivative += sum(
                     strains_of(

@@ -45,6 +45,7 @@ class CheckedDerivative(NamedTuple):
     length: float = 1.0  # of the box
     lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
     moves: Mapping[str, AnyArray] = NONE  # whose change it is of
+    looked: bool = True  # whether values are looked at here
 
     @classmethod
     def of(
@@ -63,20 +64,26 @@ class CheckedDerivative(NamedTuple):
         exclude: LabelsLike,
         systems: SystemsLike,
         ranks: Ranks,
+        looked: bool = True,
     ) -> CheckedDerivative:
-        """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not."""
+        """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not.
+
+        Unless values are ``looked`` at here, the sums look at their points, by names of their own.
+        """
         meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
         names_of(label, names, meaning, mapping=label == "tangents")
         request = SumRequest.of(kernel, want, options, by={*names, *moves})
-        cloud = request.cloud(trg, src, norms, options, systems=systems, exclude=exclude).checked()
+        cloud = request.cloud(trg, src, norms, options, systems=systems, exclude=exclude)
+        if looked or request.composites or "norms" in cloud.arrays:
+            cloud = cloud.checked()
         inputs: tuple[str, ...] = INPUTS if "norms" in cloud.arrays else INPUTS[:3]
         lengths = {} if request.composite or want != "u" else lengths_of(request.name)
         if label == "wrt":
             inputs += (*NAMES, *lengths)
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
         request.check_maps(cloud)
-        options = cloud.options.of_sums().of_derivatives()
-        checked = cls(request, cloud, options, ranks, lengths=lengths)
+        options = cloud.options.of_sums().of_derivatives
+        checked = cls(request, cloud, options, ranks, lengths=lengths, looked=looked)
         if request.whole.scales:
             extents = ranks.all_columns(cloud.extents.T).T
             size = SUMS[request.whole.addends[0].kernel].pair.size
@@ -113,6 +120,7 @@ class CheckedDerivative(NamedTuple):
             shapes=self.shapes_of_results,
             space=self.cloud.space,
             dtype=self.cloud.trg.dtype,
+            looked=self.looked,
         )
 
     def like(self, label: str, array: AnyArray, name: str) -> AnyArray:
@@ -123,6 +131,7 @@ class CheckedDerivative(NamedTuple):
             self.shapes[name],
             several=name == "dens",
             of="targets" if name == "trg" else "sources",
+            looked=self.looked,
         )
 
     def moved(self, label: str, moves: Mapping[str, AnyArray]) -> Arrays:

@@ -322,7 +322,7 @@ def _of_one(
     x, q, d, _ = charges
     by_box, field, strains = strained and any(options.periodic), None, np.zeros((1, 3, 3))
     want: tuple[str, ...] = ("u", "grad_u") if d is None or by_box else ("u",)
-    options = options.of_derivatives()
+    options = options.of_derivatives
     found = sum_once(
         charges.kernel,
         x,
@@ -402,7 +402,7 @@ def _multipoles(
         x,
         _moving(q, d),
         None,
-        options.of_derivatives(),
+        options.of_derivatives,
         want=("u", "grad_u"),
         systems=systems,
         exclude=exclude,

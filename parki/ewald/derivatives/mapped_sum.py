@@ -156,12 +156,14 @@ class MappedSum(NamedTuple):
         direct = [name for name in ("dens", "trg") if name in wrt]
         boxes = [name for name in ("box", "lattice") if name in wrt]
         alone = ["src"] if boxes else []  # whether it changes with the sources or not
-        request = dict.fromkeys([*direct, *alone, *(link.of for link in links)])
+        strain = ["strain"] if boxes else []
+        request = dict.fromkeys([*direct, *alone, *strain, *(link.of for link in links)])
         varied = self._varied
         parts = self.sum.pulled(values, density, wrt=request, more=tuple(map(more, varied)))
         derivatives = {name: parts[name] for name in direct}
         if alone:
-            moves = {"trg": parts["trg"][len(varied) :], "src": parts["src"]}
+            moves = {name: parts[name] for name in ("src", "strain")}
+            moves["trg"] = parts["trg"][len(varied) :]
             for name in boxes:
                 derivatives[name] = [self._by_lattice(values, density, moves, name == "box")]
         derivatives |= {name: [] for name in OF_SOURCES}
@@ -192,6 +194,7 @@ class MappedSum(NamedTuple):
             one.options,
             values=values,
             moves=slopes,
+            strains=moves["strain"],
             labels=one.labels,
             straight=straight,
             ranks=one.ranks,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from parki.ewald.derivatives.transpose import options_of
+from parki.ewald.far.strain import of_modes_alone
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
@@ -57,7 +58,10 @@ class SumOfPoints(NamedTuple):
 
     def summed(self) -> list[Arrays]:
         """Return the results (rows, N) of each density, by name."""
-        results = sum_once(
+        return by_density(self.want, self._summed())
+
+    def _summed(self, strained: bool = False) -> Any:
+        return sum_once(
             self.kernel,
             self.trg,
             self.src,
@@ -68,9 +72,9 @@ class SumOfPoints(NamedTuple):
             systems=self.systems,
             exclude=self.labels,
             tensors=self.tensors,
+            strained=strained,
             ranks=self.ranks,
         )
-        return by_density(self.want, results)
 
     def joins(self, other: SumOfPoints) -> bool:
         """Return whether both are the same sum of points alone at the same points.
@@ -91,13 +95,41 @@ class SumOfPoints(NamedTuple):
         want = max(self.want, other.want, key=len)
         return self._replace(dens=xp.concatenate([self.dens, other.dens]), want=want)
 
+    def strained_with(self, other: SumOfPoints) -> tuple[list[Arrays], AnyArray]:
+        """Return the results of both, of one density each, and a derivative by strains.
+
+        This derivative (9, systems) of w.u is symmetric in the two densities w and q. So it is a
+        quarter of the difference that ``q + w`` and ``q - w`` make, as their own weights. A power
+        of two makes w as large as q, so that no digits of either are lost.
+        """
+        both = self.joined(other)
+        shift = np.subtract(*_powers(both.dens))
+        q, w = both.dens[0], np.ldexp(both.dens[1], shift)
+        both = both._replace(dens=np.stack([q + w, q - w]))
+        results, (plus, minus) = both._summed(strained=True)
+        apart = [np.stack([a + b, np.ldexp(a - b, -shift)]) / 2 for a, b in results]
+        return by_density(both.want, tuple(apart)), np.ldexp(plus - minus, -shift) / 4
+
 
 # Yields sums to make, is sent their results, and returns the rows of composites' addends.
 Steps = Generator[SumOfPoints, list[Arrays], dict[KeyT, list[AnyArray]]]
 
 
-def all_rows(*steps: Steps[Any]) -> list[dict[Any, list[AnyArray]]]:
-    """Return the rows of several composites, by one sum in the place of two that `joins`."""
+def _powers(dens: AnyArray) -> Any:
+    """Return about the logarithm, to the base of 2, of the norm of each density (k, ..., N)."""
+    rows = dens.reshape(len(dens), -1)
+    _, largest = np.frexp(abs(rows).max(axis=1))
+    _, squares = np.frexp((np.ldexp(rows, -largest[:, None]) ** 2).sum(axis=1))
+    return largest + squares // 2
+
+
+def all_rows(
+    *steps: Steps[Any], strains: list[AnyArray] | None = None
+) -> list[dict[Any, list[AnyArray]]]:
+    """Return the rows of several composites, by one sum in the place of two that `joins`.
+
+    ``strains``, if it is given, takes the derivative by strains of such a sum of two densities.
+    """
     done: list[dict[Any, list[AnyArray]]] = [{} for _ in steps]
     calls = dict[int, SumOfPoints]()
 
@@ -116,7 +148,11 @@ def all_rows(*steps: Steps[Any]) -> list[dict[Any, list[AnyArray]]]:
             sent(place, call.summed())
             continue
         other, count = calls.pop(partner), len(call.dens)
-        results = call.joined(other).summed()
+        if strains is None:
+            results = call.joined(other).summed()
+        else:
+            results, strain = call.strained_with(other)
+            strains.append(strain)
         sent(place, results[:count])
         sent(partner, results[count:])
     return done
@@ -145,10 +181,13 @@ class OneSum(NamedTuple):
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
 
         k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the derivative by the targets.
+        "strain", along with "trg" and "src", is the derivative (9, systems) by strains, if the same
+        sum has it.
         """
         parts: dict[str, list[AnyArray]] = {name: [] for name in wrt}
         values = {n: v for n, v in values.items() if self.kind.terms[n]}  # others are zero
-        names = [name for name in parts if name != "trg"]
+        names = [name for name in parts if name not in ("trg", "strain")]
+        strains = parts["strain"] if "strain" in parts and self._strains(values) else None
         steps = list[Steps[str]]()
         if "trg" in parts:
             more = (*more, *by_targets(self.kind, values))
@@ -178,10 +217,16 @@ class OneSum(NamedTuple):
             cloud = {result: v[0] for result, v in values.items()}
             densities = cast(AnyArray, dens)[None]
             steps.append(self.steps({"trg": more}, densities, cloud))
-        for found in all_rows(*steps):
+        for found in all_rows(*steps, strains=strains):
             for name, rows in found.items():
                 parts[name] += rows
         return parts
+
+    def _strains(self, values: Arrays) -> bool:
+        """Return whether the sum of values and density at once has the derivative by strains."""
+        same = self.trg is self.src and self.trg.size and self.ranks.serial
+        symmetric = values.keys() == {"u"} and self.kind.adjoints["u"].symmetric
+        return bool(same and symmetric and any(self.options.periodic)) and of_modes_alone(self.kind)
 
     def pushed(
         self,

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from parki.ewald.options import EwaldOptions
-from parki.interchange import to_host
+from parki.ewald.points import extremes
 from parki.typing import AnyArray
 
 Arrays = Mapping[str, AnyArray]
@@ -48,14 +49,14 @@ def passed_on(
         A last list, in which results need not be linear, and which keeps its size.
     """
     bad, power, shift, taken = np.zeros((), dtype=bool), 0, 0, list[Arrays]()
-    for by_name in (fixed, *lists):
-        largest, finite = 0.0, dict[str, AnyArray]()
+    sizes = _sizes((fixed, *lists), axes)
+    for by_name, rows_of in zip((fixed, *lists), sizes, strict=True):
+        largest, finite = 0.0, {**by_name}
         least, most = 0.0, math.inf
         for name, array in by_name.items():
-            finite[name], top = array, float(np.finfo(array.dtype).max)
+            top = float(np.finfo(array.dtype).max)
             if array.size:
-                of_row = tuple(range(array.ndim - axes.get(name, array.ndim), array.ndim))
-                rows = to_host(abs(array).max(axis=of_row))
+                rows = rows_of[name]
                 lost = ~(rows <= top)
                 finite[name] = _filled(array, lost, 0)
                 bad, largest = bad | lost, max(largest, float(np.where(lost, 0, rows).max()))
@@ -70,6 +71,25 @@ def passed_on(
         results = run(taken[1:], taken[0])
         results = {n: np.ldexp(part, power) for n, part in results.items()} if power else results
     return {n: _filled(a, bad if n in in_rows else bad.any(), np.nan) for n, a in results.items()}
+
+
+def _sizes(lists: Sequence[Arrays], axes: Mapping[str, int]) -> list[dict[str, AnyArray]]:
+    """Return the largest size in each row of arrays that are not empty; a device waits once.
+
+    Rows that are not finite have a size that is not.
+    """
+    sizes: list[dict[str, AnyArray]] = [{} for _ in lists]
+    alike: dict[Any, list[tuple[int, str, AnyArray]]] = {}
+    for place, by_name in enumerate(lists):
+        for name, array in by_name.items():
+            if array.size:
+                alike.setdefault((type(array), array.dtype), []).append((place, name, array))
+    for group in alike.values():
+        ends = extremes(*(array.reshape(-1, array.shape[-1]) for _, _, array in group))
+        for (place, name, array), both in zip(group, ends, strict=True):
+            several = array.shape[: array.ndim - axes.get(name, array.ndim)]
+            sizes[place][name] = abs(both).max(axis=0).reshape(*several, -1).max(axis=-1)
+    return sizes
 
 
 def _limits(options: EwaldOptions, top: float) -> tuple[float, float]:

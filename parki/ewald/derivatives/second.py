@@ -12,13 +12,14 @@ have differences: see `parki.ewald.derivatives.by_box`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives import vjp
 from parki.ewald.derivatives.by_box import check_box, strained, vectors_of
 from parki.ewald.derivatives.overflow import passed_on
@@ -92,7 +93,8 @@ def _pulled(
         wrt = [lattice if name == "box" else cast(DerivedBy, name) for name in names]
         if in_two_roles:
             wrt.append("src")
-        derivatives = vjp.pulled(
+        derive = partial(
+            vjp.pulled,
             kernel,
             points["trg"],
             sources(points),
@@ -105,6 +107,10 @@ def _pulled(
             boxes=batch.boxes,
             moves=in_roles(left, points),
         )
+        try:
+            derivatives = derive(looked=False)  # by `passed_on`
+        except ParkiValueError:
+            derivatives = derive()  # whose words are of these arguments
         if in_two_roles:
             derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
         if "box" in names:

@@ -80,7 +80,7 @@ class TransposedSum:
     """The transposed sum of one result."""
 
     def __init__(self, task: Task, record: Adjoint) -> None:
-        options = options_of(record, task.options.of_derivatives())
+        options = options_of(record, task.options.of_derivatives)
         self.own, self.record = task, record
         self.others = [TransposedSum(task, other) for other in record.others]
         self.task = Task(

@@ -131,11 +131,12 @@ def pulled(
     boxes: Boxes | None = None,
     moves: Mapping[str, AnyArray] = NONE,
     ranks: Ranks = SERIAL,
+    looked: bool = True,
 ) -> Arrays:
     """Return the derivatives by inputs: see `vjp`.
 
     With ``moves`` of normals, targets or sources they are derivatives of the change of the velocity
-    or potential.
+    or potential. Values are ``looked`` at here, or were before: see `CheckedDerivative.of`.
     """
     if boxes is not None:
         in_boxes = _in_boxes(
@@ -165,6 +166,7 @@ def pulled(
         exclude=exclude,
         systems=systems,
         ranks=ranks,
+        looked=looked,
     )
     v, many = checked.values(values)
     if {*wrt} != {"dens"}:

@@ -128,14 +128,6 @@ class FarStrain:
         """The user's unit of w.u over the solver's."""
         return float(self.mesh.solver_box.factor ** (self.kind.pair.power - 1))
 
-    @property
-    def of_modes_alone(self) -> bool:
-        """Whether `of_modes` has the far field of w.u for values w that are the density."""
-        kind = self.kind
-        plain = not any(each.gradient or each.normal or each.curvature for each in kind.sources)
-        flat = kind.symbol.structure == "scalar" and not kind.symbol.friction
-        return plain and flat and kind.symbol.grids == 1
-
     def __call__(
         self,
         trg: AnyArray,
@@ -271,6 +263,13 @@ class FarStrain:
         mesh.task = replace(mesh.task, dtype=np.dtype(np.float64))
         other.mesh = mesh
         return other._blocks(self.split)
+
+
+def of_modes_alone(kind: Interaction) -> bool:
+    """Return whether `FarStrain.of_modes` has the far field of w.u, of a potential of charges."""
+    plain = not any(each.gradient or each.normal or each.curvature for each in kind.sources)
+    flat = kind.symbol.structure == "scalar" and not kind.symbol.friction
+    return plain and flat and kind.symbol.grids == 1 and kind.pair.point_radii is None
 
 
 def along(values: AnyArray, axis: int) -> Any:

@@ -258,7 +258,7 @@ class EwaldOptions(metaclass=Shown):
                 "axes, along which the box is the extent of the plan's first points"
             )
         other = copy(self)  # the other fields were checked
-        for name in ("cell", "edges", "ends"):
+        for name in ("cell", "edges", "ends", "of_derivatives"):
             other.__dict__.pop(name, None)
         object.__setattr__(other, "box", Moving(rows) if tilts else rows)
         other._check_tilted()
@@ -354,25 +354,26 @@ class EwaldOptions(metaclass=Shown):
                 "precision anyway; leave precision to 'full', or pass float64 arrays"
             )
         real = self.arithmetic(dtype)
-        smallest, holder = SMALLEST_TOLERANCE[real], str(real)
-        remedy = "pass float64 arrays, or " if dtype == np.float32 else ""
-        if real != dtype:
-            holder, remedy = "mixed precision", "leave precision to 'full', or "
+        smallest, most = SMALLEST_TOLERANCE[real], MOST_POINTS[real]
+        holder = real if real == dtype else "mixed precision"
         if self.tolerance < smallest:
+            remedy = "pass float64 arrays, or " if dtype == np.float32 else ""
+            if real != dtype:
+                remedy = "leave precision to 'full', or "
             tolerance, least = told_apart(self.tolerance, smallest)
             raise ParkiValueError(
                 f"tolerance is {tolerance}, but {holder} holds {least} at best; {remedy}raise the "
                 "tolerance"
             )
-        most = MOST_POINTS[real]
         if self.expert.window_points is not None and self.expert.window_points > most:
             raise ParkiValueError(
                 f"window_points is {self.expert.window_points}; {holder} holds at most {most}: "
                 "wider windows amplify rounding"
             )
 
+    @cached_property
     def of_derivatives(self) -> EwaldOptions:
-        """Return the options of derivatives.
+        """The options of derivatives.
 
         The sum itself has warned about `dl_mean`.
         """

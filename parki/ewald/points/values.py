@@ -36,14 +36,17 @@ def check_density(
     several: bool = False,
     single: bool = False,
     of: str = "sources",
+    looked: bool = True,
 ) -> Any:
     """Return density or normals as (rows, N), C-contiguous; refuse other shapes, NaN, infinity.
 
     With ``several``, also take k of them at once, returned as (k, rows, N). With ``single``,
-    numbers must fit single precision, with a margin for products. ``of`` names the points.
+    numbers must fit single precision, with a margin for products. ``of`` names the points. Values
+    are ``looked`` at here, or were before.
     """
     values = as_rows(name, values, shape, several, of)
-    check_values(name, values, shape, single)
+    if looked:
+        check_values(name, values, shape, single)
     return values
 
 
@@ -233,6 +236,7 @@ def check_fields(
     space: ExecutionSpace,
     dtype: DTypeLike,
     single: bool = False,
+    looked: bool = True,
 ) -> tuple[dict[str, Any], tuple[int, ...]]:
     """Return values of results by their names, (k, rows, N); and (k,), if there are k of each.
 
@@ -258,7 +262,7 @@ def check_fields(
         label = f"{name}[{place}]" if many else name
         values = like_points(label, arrays[place], space, dtype)
         rows[result] = check_density(
-            label, values, shape, several=True, single=single, of="targets"
+            label, values, shape, several=True, single=single, of="targets", looked=looked
         )
     sizes = {array.shape[:-2] for array in rows.values()}
     if len(sizes) > 1:
