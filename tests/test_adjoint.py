@@ -180,7 +180,7 @@ def test_a_refused_adjoint_makes_nothing():
 
 
 def test_short_memory(monkeypatch):
-    from parki.ewald.pipeline import one_device as pipeline
+    from parki.ewald.pipeline import arrival as pipeline
 
     plan = make("stokes_dl")
 

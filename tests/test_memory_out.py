@@ -37,7 +37,7 @@ def test_what_runs_out_is_told(error, monkeypatch):
 
     points = np.random.default_rng(0).random((3, 100))
     how = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-2}
-    monkeypatch.setattr("parki.ewald.pipeline.one_device.Stages", none)
+    monkeypatch.setattr("parki.ewald.pipeline.arrival.Stages", none)
     with pytest.raises(parki.ParkiMemoryError, match=r"memory ran out \((MemoryError|.*allocate)"):
         parki.Plan("laplace", points, points, **how)
     with pytest.raises(parki.ParkiMemoryError, match="memory ran out"):

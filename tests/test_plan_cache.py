@@ -34,9 +34,9 @@ def close(found, trg, src, dens):
 
 def test_next_sums_keep_parameters(space, cloud, monkeypatch):
     chosen = []
-    choose = parki.ewald.pipeline.one_device.choose
+    choose = parki.ewald.pipeline.arrival.choose
     monkeypatch.setattr(
-        "parki.ewald.pipeline.one_device.choose",
+        "parki.ewald.pipeline.arrival.choose",
         lambda *a, **k: chosen.append(1) or choose(*a, **k),
     )
     for n in (400, 400, 400, 430, 430, 430, 430, 410, 1, 3000, 390, 390):
@@ -212,9 +212,9 @@ def test_points_that_are_placed_are_not_placed_again_on_a_cpu(monkeypatch, rng):
 
 
 def test_systems_and_labels_that_are_equal_take_what_is_left(monkeypatch, rng):
-    chosen, choose = [], parki.ewald.pipeline.one_device.choose
+    chosen, choose = [], parki.ewald.pipeline.arrival.choose
     monkeypatch.setattr(
-        "parki.ewald.pipeline.one_device.choose",
+        "parki.ewald.pipeline.arrival.choose",
         lambda *a, **k: chosen.append(1) or choose(*a, **k),
     )
     dens, labels = rng.standard_normal((3, 400)), np.arange(400) // 2

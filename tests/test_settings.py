@@ -164,7 +164,7 @@ def test_a_cache_folder_that_is_a_file(tmp_path, place):
     points = np.random.default_rng(0).random((3, 50))
     options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, execution_space="Serial")
     def no_more(*_): raise SystemExit
-    parki.ewald.pipeline.one_device.preparing = no_more
+    parki.ewald.pipeline.arrival.preparing = no_more
     parki.laplace(points, points, points[0], options)
     """
     status, _, err = run_python(code, PARKI_CACHE_DIR=str(tmp_path / "file" / place), CXX=None)

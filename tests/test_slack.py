@@ -11,8 +11,8 @@ from helpers.recording import let_the_host_record
 
 import parki
 from parki import EwaldOptions
-from parki.ewald.pipeline.arrival import PaddedCapacity
-from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.arrival import Arrival
+from parki.ewald.pipeline.capacity import PaddedCapacity
 from parki.runtime.spaces import host
 from parki.runtime.spaces.cupy import NotRecordedError
 
@@ -77,7 +77,7 @@ def test_numbers_that_change(space, to_space, rng):
 def test_the_docs_show_the_decisions():
     """The page has the method as it stands in the code."""
     text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert f"```text\n{inspect.getsource(OneDevice.decided)}```\n" in text
+    assert f"```text\n{inspect.getsource(Arrival.decided)}```\n" in text
 
 
 @pytest.mark.usefixtures("recorded")
@@ -126,7 +126,7 @@ def test_a_refused_choice_is_made_again(space, to_space, rng, monkeypatch):
         raise parki.ParkiMemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("parki.ewald.pipeline.one_device.choose", fail)
+        patch.setattr("parki.ewald.pipeline.arrival.choose", fail)
         for call in (plan, plan.promise):
             plan.update_points(crowd, crowd)
             with pytest.raises(parki.ParkiMemoryError):  # a device says so in the next call

@@ -76,9 +76,9 @@ def test_second_derivatives_in_both_modes():
 
 def test_steps_of_training_on_forces_choose_no_parameters(monkeypatch):
     """Each of their sums finds what the same sum left in the step before."""
-    chosen, choose = [], parki.ewald.pipeline.one_device.choose
+    chosen, choose = [], parki.ewald.pipeline.arrival.choose
     monkeypatch.setattr(
-        "parki.ewald.pipeline.one_device.choose",
+        "parki.ewald.pipeline.arrival.choose",
         lambda *a, **k: chosen.append(1) or choose(*a, **k),
     )
     options, counts = parki.EwaldOptions(3, BOX, 1e-4), []

@@ -1,175 +1,35 @@
-"""`Arrival`: points that arrive at a pipeline, compared with those that it has placed."""
+"""`Arrival`: points that arrive at a pipeline, and how they are placed.
+
+They are compared with those that it has placed. `Arrival.decided` takes the first way that serves.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from dataclasses import replace
+from typing import Any, cast
 
-from parki.cells.sorted_points import SortedPoints
+import numpy as np
+
 from parki.ewald.choice.clustering import PairDensity, pair_density
-from parki.ewald.choice.memory import Memory, is_free
-from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.choice.memory import Memory, Use, check_memory, is_free
+from parki.ewald.pipeline.capacity import PaddedCapacity
+from parki.ewald.pipeline.invalid_values import ReplacedValues
+from parki.ewald.pipeline.occupancy import CROWDED
+from parki.ewald.pipeline.placed import PlacedOnDevice
+from parki.ewald.pipeline.protocol import clear_cache
 from parki.ewald.pipeline.replay import Replay, why_not
-from parki.ewald.pipeline.setup import Setup
+from parki.ewald.pipeline.setup import Setup, choose
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.points.cloud import Cloud, SurveyedCloud
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
-from parki.runtime import ExecutionSpace
+from parki.runtime import preparing
 from parki.runtime.forks import cached_property
-from parki.settings import MOST_THREADS
-from parki.typing import AnyArray, ArrayModule
-
-# Parameters still suit while the pairs that share a cell change by no more than this part of their
-# number: `choice.reuse` allows more. Fewer pairs than points take no time, and change by chance:
-# images behind a wall have few near the targets.
-CROWDED = 0.1
-MOST_ITEMS = 1 << 12  # work items that count pairs, each of some cells
-
-
-class OccupancyStatistics:
-    """How many pairs share a cell: now, and when the parameters were last found to suit.
-
-    Three numbers follow from how the stages have sorted the points. Only where they differ is
-    `Setup.suits` asked, which counts the close pairs of a sample.
-
-    Attributes
-    ----------
-    suited : list of 3 floats or None
-        The numbers when the parameters were last found to suit.
-    report : HostReport, DeviceReport or None
-        The numbers of now, once they were counted; and last how many coordinates did not fit.
-    points : int
-        Targets or sources, whichever are more.
-    """
-
-    def __init__(self) -> None:
-        self.suited: list[float] | None = None
-        self.report: Any = None
-        self.points = 0
-
-    def begin(self, space: ExecutionSpace) -> Any:
-        """Return the report, of which the last number may be counted up."""
-        self.report = self.report or space.adapter.report(4)
-        return self.report
-
-    def count(self, stages: Stages) -> None:
-        """Count pairs of the near field, and of the far field's sorts; waits for nothing."""
-        near, far = stages.p2p, (stages.g2p.targets.counts, stages.p2g.sources.counts)
-        trg, src = near.targets.counts, near.sources.counts
-        self.points = max(near.targets.cells.size, near.sources.cells.size)
-        space, first = stages.setup.task.space, self.report is None
-        numbers = self.begin(space).numbers
-        if not first:
-            numbers[:3] = 0
-        sizes = {"near": trg.size, "trg_far": far[0].size, "src_far": far[1].size}
-        most = max(sizes.values())
-        items = min(MOST_ITEMS, most)
-        kernel = SortedPoints.pairs_kernel(space, stages.setup.task.executor)
-        threads = 1 if most <= MOST_ITEMS else MOST_THREADS  # no thread of a CPU need wake
-        cells = {"trg": trg, "src": src, "gathered": far[0], "spread": far[1]}
-        kernel(3 * items, threads, items=items, pairs=numbers, **sizes, **cells)
-
-    def read(self) -> list[float]:
-        """Return the numbers of now, for which the host waits."""
-        self.report.send()
-        return self.received()
-
-    def received(self) -> list[float]:
-        """Return the numbers that were sent last, for which the host waits."""
-        return cast(list[float], self.report.read()[:3])
-
-    def matches(self, now: list[float]) -> bool:
-        """Return whether numbers are about those that suited."""
-        pairs = zip(now, cast(list[float], self.suited), strict=True)
-        return all(abs(n - before) <= CROWDED * max(before, self.points) for n, before in pairs)
-
-
-# One more column for each this many points; and the least part of all columns that points fill.
-EACH, LEAST = 10, 0.8
-
-
-class PaddedCapacity(NamedTuple):
-    """Columns for targets and sources.
-
-    Launches that were recorded have fixed sizes. Where points come and go, the columns beyond them
-    are the first points again, as sources without a density and as targets that nobody asks for.
-    """
-
-    targets: int
-    sources: int
-
-    @classmethod
-    def of(cls, arrays: dict[str, AnyArray]) -> PaddedCapacity:
-        """Return the slack for arrays of points, by name: "trg", and "src" if they are others."""
-        targets = arrays["trg"].shape[1]
-        sources = arrays["src"].shape[1] if "src" in arrays else targets
-        return cls(targets + -(-targets // EACH), sources + -(-sources // EACH))
-
-    def takes(self, arrays: dict[str, AnyArray]) -> bool:
-        """Return whether there is slack for other arrays, and not too much."""
-        sizes = [(self._columns(name), array.shape[1]) for name, array in arrays.items()]
-        return all(LEAST * columns <= n <= columns for columns, n in sizes)
-
-    def points(self, xp: ArrayModule, arrays: dict[str, AnyArray]) -> dict[str, Any]:
-        """Return arrays of points, normals and tensor targets that fill the slack."""
-        filled = {}
-        for name, array in arrays.items():
-            n, columns = array.shape[1], self._columns(name)
-            filled[name] = xp.empty((len(array), columns), dtype=array.dtype)
-            filled[name][:, :n] = array
-            filled[name][:, n:] = array[:, : columns - n]
-        return filled
-
-    def densities(self, xp: ArrayModule, dens: AnyArray) -> Any:
-        """Return densities (k, rows, sources) that fill the slack."""
-        filled = xp.zeros((*dens.shape[:-1], self.sources), dtype=dens.dtype)
-        filled[..., : dens.shape[-1]] = dens
-        return filled
-
-    def results(self, xp: ArrayModule, results: dict[str, AnyArray]) -> dict[str, Any]:
-        """Return memory for results at all targets that there is slack for."""
-        return {
-            name: array
-            if name == "strain"  # has no targets
-            else xp.empty((*array.shape[:-1], self.targets), dtype=array.dtype)
-            for name, array in results.items()
-        }
-
-    def _columns(self, name: str) -> int:
-        of_sources = name in ("src", "src_radii", "norms")
-        return self.sources if of_sources else self.targets
-
-
-class PlacedOnDevice(Pipeline):
-    """What a device has placed and chosen.
-
-    Attributes
-    ----------
-    stages : Stages or None
-        None while there are no points.
-    graph : Replay or None
-        Which places points, or says why it cannot.
-    decision : str
-        What `OneDevice.decided` has decided for the points.
-    capacity : Slack or None
-        Where the number of points has changed.
-    expected : dict
-        Array shapes of the plan that left this in the cache.
-    occupancy : OccupancyStatistics
-    """
-
-    def __init__(self, setup: Setup | None, memory: Memory | None) -> None:
-        self.setup, self.memory = setup, memory
-        self.stages: Stages | None = None
-        self.graph: Replay | None = None
-        self.decision = ""
-        self.capacity: PaddedCapacity | None = None
-        self.expected: dict[str, tuple[int, ...]] = {}
-        self.occupancy = OccupancyStatistics()
+from parki.typing import AnyArray
 
 
 class Arrival:
-    """Points that arrive at a pipeline, and what `OneDevice.decided` asks of them.
+    """Points that arrive at a pipeline, and how they are placed.
 
     Parameters
     ----------
@@ -312,6 +172,129 @@ class Arrival:
         if stages is None:
             return False
         return points.systems is stages.systems and points.labels is stages.labels
+
+    # ------------------------------------------------------------------ ways to place
+    def placed(self, graph: bool = True) -> PlacedOnDevice:
+        """Return the pipeline for the points; with ``graph`` perhaps by one."""
+        decision, new = self.decided(graph)
+        new.decision = decision
+        new.box = None if self.imposed else self.points.lattice
+        return new
+
+    def decided(self, graph: bool = True) -> tuple[str, PlacedOnDevice]:
+        """Return how the points are placed, and the pipeline; with ``graph`` perhaps by one."""
+        if graph and self.has_graph and (new := self._replayed()):
+            return "keep", new
+        if self.resembles and (new := self._moved()):
+            return "move", new
+        if not self.suits:
+            return "choose", self._chosen()
+        if not self.has_grids:
+            return "renew", self._renewed()
+        if not self.as_many:
+            return "resize", self._launched()
+        if self.repeats and (new := self._recorded()):
+            return "record", new
+        return "repeat", self._launched()
+
+    def _replayed(self) -> PlacedOnDevice | None:
+        """Place the points by the graph; return None if the set-up is wrong for them."""
+        before = self.before
+        before.replay(self.points.lattice, self.padded.distinct)
+        return before if self.accepts(before) else None
+
+    def _recorded(self) -> PlacedOnDevice | None:
+        """Return a pipeline by a graph of the launches before; None if there can be none."""
+        task, points, old, before = self.task, self.points, self.stages, self.before
+        setup, memory = cast(Setup, before.setup), cast(Memory, before.memory)
+        new = type(before)(setup, memory)
+        new.capacity = self.capacity
+        invalid = new.occupancy.begin(task.space).numbers[3:]
+        users = np.dtype(np.float64) if task.mixed else task.dtype
+        arriving = self.padded.distinct
+        replace_invalid = ReplacedValues(task.space, task.options, arriving, users, invalid)
+
+        def place(arrays: dict[str, AnyArray]) -> None:
+            replace_invalid(arrays)
+            cloud = points.within(arrays)
+            on_grid = wrapped(task, setup.solver_box, cloud)
+            new.take(Stages(setup, memory, cloud, on_grid=on_grid, old=old))
+
+        new.graph = self.graph = Replay(task.space, place, arriving)
+        if new.graph.problem:
+            return None
+        new.copied_arrays = {n: array.copy() for n, array in new.graph.arrays.items()}
+        new.graph(arriving, {})
+        new.occupancy.suited = new.occupancy.read()
+        return new
+
+    def _moved(self) -> PlacedOnDevice | None:
+        """Return a pipeline by launches, if the set-up is not wrong for the points."""
+        new = self._with_stages(cast(Memory, self.before.memory), self.stages)
+        new.occupancy.suited = self.before.occupancy.suited
+        new.occupancy.report.send()
+        return new if self.accepts(new) else None
+
+    def _launched(self) -> PlacedOnDevice:
+        """Return a pipeline by launches, in the memory of the points before."""
+        return self._suited(self._with_stages(cast(Memory, self.before.memory), self.stages))
+
+    def _renewed(self) -> PlacedOnDevice:
+        """Return a pipeline by launches, in memory of its own."""
+        points, setup = self.points, cast(Setup, self.setup)
+        targets, sources, systems = points.counts
+        if self.capacity is not None:
+            targets, sources = self.capacity
+        problem = replace(setup.problem, targets=targets, sources=sources, systems=systems)
+        labels = points.labels.sizes if points.labels else None
+        use = Use(self.task, points.all_same, self.one_shot, labels)
+        length = setup.solver_box.length
+        memory = check_memory(problem, setup.parameters, use, length, clear_cache)
+        with preparing(setup.kernels(points.targets)):
+            new = self._with_stages(memory)
+        return self._suited(new)
+
+    def _chosen(self) -> PlacedOnDevice:
+        """Return a pipeline by other parameters."""
+        trg, src = self.wrapped
+        problem, chosen = choose(
+            self.task,
+            self.points,
+            self.solver_box,
+            self.density,
+            (src,) if trg is src else (trg, src),
+            one_shot=self.one_shot,
+        )
+        self.setup = Setup.of(self.task, self.solver_box, problem, chosen)
+        return self._renewed()
+
+    def _with_stages(self, memory: Memory, old: Stages | None = None) -> PlacedOnDevice:
+        """Return a pipeline with stages for the points."""
+        setup, on_grid = cast(Setup, self.setup), self.wrapped
+        new = type(self.before)(setup, memory, self.problem)
+        new.capacity, new.graph = self.capacity, self.graph
+        if new.capacity is not None:
+            on_grid = wrapped(self.task, setup.solver_box, self.padded)
+        stages = Stages(setup, memory, self.padded, on_grid=on_grid, old=old, far_later=self.later)
+        new.take(stages, self.later)
+        return new
+
+    def _suited(self, new: PlacedOnDevice) -> PlacedOnDevice:
+        """Return a pipeline, with how its points crowd as how points do that it suits."""
+        if not self.later and self.imposed is None:
+            new.occupancy.suited = new.occupancy.read()
+        return new
+
+    def accepts(self, placed: PlacedOnDevice) -> bool:
+        """Return whether the set-up suits the points, which were placed before that was known."""
+        if self.imposed is not None:
+            return True
+        crowds = placed.occupancy.received()
+        if placed.occupancy.matches(crowds):
+            return True
+        if self.suits:
+            placed.occupancy.suited = crowds
+        return self.suits
 
 
 def _shapes(arrays: dict[str, AnyArray]) -> dict[str, tuple[int, ...]]:
