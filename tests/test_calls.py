@@ -73,7 +73,7 @@ def test_refusals(name):
         ("yukawa", {}, r"^yukawa needs kappa, as in 'yukawa\(kappa=2.0\)'$"),
         ("yukawa", {"kappa": -1.0}, r"^kappa is -1; expected a positive"),
         ("yukawa", {"kappa": 1.0, "epsilon": 1}, "^yukawa takes kappa; it has no 'eps"),
-        ("laplace", {"kappa": 2.0}, "^laplace takes no parameters; it has no 'kappa'$"),
+        ("laplace", {"kappa": 2.0}, "^laplace takes epsilon, blob; it has no 'kappa'$"),
         ("stokes_sl", {"tol": 1e-3}, r"^unknown option 'tol'; .*expert; .* take .*\bkappa\b"),
     ):
         with pytest.raises(parki.ParkiError, match=message):
@@ -143,7 +143,7 @@ def test_examples_run(name, family):
 def test_plans_take_parameters():
     plan = parki.Plan("yukawa", POINTS, POINTS, OPTIONS, kappa=2.0)
     assert plan.kernel == parki.kernel("yukawa", kappa=2.0)
-    with pytest.raises(parki.ParkiTypeError, match="laplace takes no parameters; it has no 'kap"):
+    with pytest.raises(parki.ParkiTypeError, match="laplace takes epsilon, blob; it has no 'kap"):
         parki.Plan("laplace", POINTS, POINTS, OPTIONS, kappa=2.0)
 
 

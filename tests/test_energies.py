@@ -1,5 +1,7 @@
 """`parki.energy`: rock salt, derivatives by differences, systems, and what it refuses."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,11 @@ TWO = np.stack([CHARGES, -2 * CHARGES])
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("more", [{}, {"kappa": 3.0}, {"dipoles": True}], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"kappa": 3.0}, {"dipoles": True}, {"epsilon": 0.2}, {"dipoles": True, "epsilon": 1.4}],
+    ids=str,
+)
 @pytest.mark.parametrize(("periodicity", "box"), BOXES)
 def test_forces_and_virial_are_derivatives(periodicity, box, more):
     points, charges = cloud()
@@ -36,7 +42,9 @@ def test_forces_and_virial_are_derivatives(periodicity, box, more):
         scale = 7.0  # charges and dipoles have different units
         dipoles = 0.3 * scale * np.random.default_rng(2).standard_normal(points.shape)
         labels = np.arange(15) // 2  # which leave out some pairs
-        more = {"virial": True, "exclude": labels, "exclude_image": "nearest"}
+        left_out = {} if "epsilon" in more else {"exclude": labels, "exclude_image": "nearest"}
+        more = {**more, "virial": True, **left_out}
+        more.pop("dipoles")
 
     def energy(strain, step=0.0, turn=None):
         stretched = np.eye(3) + strain
@@ -101,6 +109,17 @@ def test_few_points_in_rows_and_in_columns(count, dipolar):
         assert found.energy == pytest.approx(energy, rel=1e-8, abs=1e-8)
         own = found.forces if rows else found.forces.T
         np.testing.assert_allclose(own, forces, atol=1e-7 * (1 + abs(forces).max()))
+
+
+def test_gaussian_charges_have_an_energy_of_their_own():
+    """Two of them in closed form, with what each has alone."""
+    points, charges, epsilon = np.array([[0.0, 0, 0], [0.1, 0.2, 0]]), np.array([1.0, -2.0]), 0.15
+    found = parki.energy(points, charges, epsilon=epsilon, periodicity=0, tolerance=1e-10)
+    r, both = np.hypot(0.1, 0.2), 2**0.5 * epsilon
+    expected = 5 / (np.sqrt(2 * np.pi) * epsilon) - 2 * math.erf(r / both) / r
+    assert found.energy == pytest.approx(expected, rel=1e-8)
+    slope = math.erf(r / both) / r**2 - 2 / np.sqrt(np.pi) / both * np.exp(-((r / both) ** 2)) / r
+    np.testing.assert_allclose(found.forces[0], 2 * slope * np.array([0.1, 0.2, 0]) / r, atol=1e-8)
 
 
 def test_madelung_constant_of_fluorite():
@@ -214,6 +233,8 @@ LABELS = np.arange(15) // 2
         (ValueError, r"\(2, 15\)", {"charges": TWO, "systems": [0, 6, 15]}),
         (TypeError, "charges has dtype int64; expected float32", {"charges": np.ones(15, int)}),
         (TypeError, "charges has dtype float32, but points", {"charges": CHARGES.astype("f4")}),
+        (ValueError, "kappa was given, and epsilon as well", {"kappa": 1.0, "epsilon": 0.1}),
+        (ValueError, "epsilon is -0.1; expected the width", {"epsilon": -0.1}),
         (ValueError, "energy is beyond the largest number", {"charges": CHARGES * 1e200}),
         (ValueError, "charges contains NaN.*index", {"charges": CHARGES * np.nan}),
         (ValueError, "dipoles contains NaN.*index", {"dipoles": POINTS * np.nan}),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from contract import FLAT, SMALL, Case, assert_promised, costs_of_a_device, edges_of, rms, sweep
 from few import wanted
-from scipy.special import kv
+from scipy.special import erf, kv
 
 import parki
 from parki.cli.arguments import kernel_name
@@ -24,6 +24,7 @@ from parki.reference import direct_sum
 from parki.runtime.specialise import specialise
 
 KINDS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
+CHARGES = ("laplace", "laplace_dipole")
 BLOBS = ("gaussian", "prolate")
 # Radius of a sphere of the same mobility, over epsilon: see docs/api.md.
 RADIUS = {"gaussian": 0.5908, "prolate": 0.1671, "cortez": 2 / 3}
@@ -67,20 +68,24 @@ def name_of(family, epsilon, blob="gaussian"):
     return str(kernel(family, epsilon=epsilon, blob=blob))
 
 
+def fields_of(family):
+    return ("u", "grad_u") if family in CHARGES else FIELDS
+
+
 # From points, by way of a step of the grid and the cut-off, to a part of the box.
 SIZES = (1e-7, 0.03, 0.12, 0.4)
 
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", [3, 0, 1, 2])
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", KINDS + CHARGES)
 def test_against_direct_sums(family, periodicity):
-    number = KINDS.index(family) + periodicity
+    number = (KINDS + CHARGES).index(family) + periodicity
     for epsilon, tolerance in zip(SIZES, (1e-4, 1e-6, 1e-4, 1e-6), strict=True):
         number += 1
         blob = "gaussian" if epsilon == SIZES[-1] else BLOBS[number % 2]
         given = Given(name_of(family, epsilon, blob))
-        given.check(given.plan(periodicity, tolerance, FIELDS))
+        given.check(given.plan(periodicity, tolerance, fields_of(family)))
 
 
 @pytest.mark.parametrize("blob", BLOBS)
@@ -196,10 +201,10 @@ def test_the_flow_within_a_blob(blob):
         assert np.abs(slope - grad[:, axis]).max() <= 1e-5 * np.abs(grad).max()
 
 
-def sweep_of_blobs(number, seed, **which):
+def sweep_of_blobs(number, seed, kinds=KINDS, **which):
     """Yield cases of the sweep with blobs of any size."""
     rng = np.random.default_rng(seed)
-    cases = (case for case in sweep((SMALL,), seed=seed, **which) if case.kernel in KINDS)
+    cases = (case for case in sweep((SMALL,), seed=seed, **which) if case.kernel in kinds)
     for case in itertools.islice(cases, number):
         length = float(np.prod(edges_of(case.box))) ** (1 / 3)
         epsilon = float(f"{length * 10 ** rng.uniform(-3, -0.3):.3g}")
@@ -237,10 +242,37 @@ def test_the_promise(case):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", [*wanted(sweep_of_blobs(100, 3, CHARGES), 0)], ids=str)
+def test_the_promise_of_charges(case):
+    check(case)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*wanted(sweep_of_blobs(200, 2, boxes=FLAT), 0)], ids=str)
 def test_the_promise_by_costs_of_a_device(case):
     with costs_of_a_device():
         check(case)
+
+
+def test_charges_are_gaussians():
+    """All modes of their transform in a sheared box, and erf(r / epsilon) / r without images."""
+    epsilon, box = 0.15, parki.lattice(1.0, 1.1, 0.9, xy=0.3, yz=-0.2)
+    given = Given(name_of("laplace", epsilon), n=20, seed=1)
+    given.dens += 0.3  # the mean potential is zero, whatever charges add up to
+    modes = np.stack(np.meshgrid(*[np.arange(-16, 17)] * 3)).reshape(3, -1)
+    k = 2 * np.pi * np.linalg.inv(box) @ modes[:, modes.any(axis=0)]
+    k2 = (k**2).sum(axis=0)
+    size = 4 * np.pi / (k2 * np.linalg.det(box)) * np.exp(-k2 * epsilon**2 / 4)
+    sums = np.exp(-1j * given.src.T @ k).T @ given.dens
+    plan = parki.Plan(given.name, given.trg, given.src, periodicity=3, box=box, tolerance=1e-8)
+    exact = (np.exp(1j * given.trg.T @ k) @ (size * sums)).real
+    assert rms(plan(given.dens) - exact) <= plan.promise(given.dens)
+    r = np.linalg.norm(given.trg[:, :, None] - given.src[:, None], axis=0)
+    pairs = np.divide(
+        erf(r / epsilon), r, out=np.full(r.shape, 2 / np.pi**0.5 / epsilon), where=r > 0
+    )
+    plan = given.plan(0, 1e-8)
+    assert rms(plan(given.dens) - pairs @ given.dens) <= plan.promise(given.dens)
 
 
 def test_the_transposed_pressure():
@@ -299,8 +331,10 @@ def test_impossible_options():
     given.check(given.plan(3, 1e-4, ("u",), cutoff=0.5))
     with pytest.raises(ValueError, match="expected epsilon, not negative, and blob, one of"):
         direct_sum("stokes_sl(epsilon=-1.0)", given.trg, given.src, given.dens, periodicity=0)
-    with pytest.raises(ValueError, match="but laplace has no blobs"):
-        direct_sum("laplace(epsilon=1.0)", given.trg, given.src, given.dens[0], periodicity=0)
+    with pytest.raises(ValueError, match="but stokes_rotlet has no blobs"):
+        direct_sum("stokes_rotlet(epsilon=1.0)", given.trg, given.src, given.dens, periodicity=0)
+    with pytest.raises(ParkiValueError, match="blob is 'cortez'; expected one of gaussian, prolat"):
+        parki.kernel("laplace", epsilon=0.1, blob="cortez")
 
 
 def test_kernels_know_no_blob_unless_there_is_one():

@@ -38,6 +38,14 @@ class ReferenceBlob(NamedTuple):
         """Distance beyond which it is a point."""
         return self.epsilon * {"gaussian": CUT, "prolate": 1.0, "cortez": math.inf}[self.kind]
 
+    @property
+    def spread(self) -> float:
+        """The a of its transform, 1 - a k^2 + ...: half of the integral of psi x^2."""
+        x, weights = np.polynomial.legendre.leggauss(NODES)
+        x = self.radius * (1 + x) / 2
+        _, (second,) = self.smooth(x**2, 1)
+        return float(weights @ (x**2 * second)) * self.radius / 4
+
     def smooth(self, r2: Array, depth: int) -> tuple[list[Array], list[Array]]:
         """Return D^n (B'/r) and D^n B'' for n below ``depth``."""
         kinds = {"gaussian": _gaussian, "prolate": _prolate, "cortez": _cortez}

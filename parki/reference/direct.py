@@ -70,9 +70,9 @@ def direct_sum(
         The sum: "laplace", "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_comb",
         "stokes_rotlet", "stokes_dipole", or, with any kappa, "yukawa(kappa=2.0)"; with any alpha,
         "brinkman_sl(alpha=2.0)", "brinkman_dl(alpha=2.0)" and "brinkman_dipole(alpha=2.0)".
-        Stokeslets,
-        layers and dipoles may be regularised, as in "stokes_sl(epsilon=0.1)" or
-        "stokes_sl(epsilon=0.1, blob='prolate')": then coinciding pairs are summed, too.
+        Stokeslets, layers, charges and dipoles of both may be regularised, as in
+        "stokes_sl(epsilon=0.1)" or "stokes_sl(epsilon=0.1, blob='prolate')": then coinciding pairs
+        are summed, too.
     trg, src : array_like, shape (3, Nt) and (3, Ns)
         Targets and sources, anywhere (also outside the box), in the length unit of ``box``.
     dens : array_like, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns)
@@ -142,7 +142,8 @@ def direct_sum(
         split = cheapest_split(kernel, points, periodicity, summed, kappa)
         _check_time(split, MOST_SECONDS, f"give xi={split.xi:.6g} to sum nevertheless")
 
-    rows = near(replace(split, blob=blob), moments)
+    split = replace(split, blob=blob)
+    rows = near(split, moments)
     if periodicity > 0 and points.src.shape[1] > 0:
         rows += far(split, moments)
     back = [axes.index(axis) for axis in range(3)]

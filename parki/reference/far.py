@@ -337,7 +337,8 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
         return np.asarray(constant / np.prod(box[:periodicity]) * total)
     if split.sum.rule == "charge":
         if periodicity == 3:
-            return np.asarray(-np.pi / split.xi**2 / np.prod(box) * total)
+            background = -np.pi / split.xi**2 + (4 * np.pi * split.blob.spread if split.blob else 0)
+            return np.asarray(background / np.prod(box) * total)
         if periodicity == 2:
             return np.asarray(-2 * np.pi * split.truncation_radius() / (box[0] * box[1]) * total)
         return np.asarray(-2 * np.log(split.truncation_radius()) / box[0] * total)

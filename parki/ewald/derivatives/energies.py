@@ -7,6 +7,7 @@ of charges and dipoles at charges, minus one along each axis at dipoles, which h
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -36,7 +37,6 @@ from parki.memory import telling
 from parki.runtime import get_execution_space
 from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, Unpack
 
-MULTIPOLES = "multipoles(order=2)"
 # The power of an inverse length in what points have.
 POWERS = {"each": 1, "forces": 2, "potentials": 1, "field": 2}
 # What sums call them.
@@ -80,6 +80,7 @@ def energy(
     *,
     rows: bool | None = None,
     dipoles: Array | None = None,
+    epsilon: float = 0.0,
     kappa: float | None = None,
     virial: bool | None = None,
     exclude: OfPoints | None = None,
@@ -92,8 +93,9 @@ def energy(
     The energy is half the sum of ``q_i q_j / r_ij`` over all pairs of a charge and another one or
     an image, and of the same of charges with dipoles. The gauge is the one of `laplace`: with three
     periodic axes a uniform background neutralises a net charge. With ``kappa`` pairs have
-    ``exp(-kappa r) / r``, and no background. Multiply all by 1 / (4 pi eps_0) in your units, such
-    as 14.399645 eV angstrom for elementary charges.
+    ``exp(-kappa r) / r``, and no background. With ``epsilon`` charges are Gaussians, whose own
+    energy ``q^2 / (sqrt(2 pi) epsilon)`` is in the sum. Multiply all by 1 / (4 pi eps_0) in your
+    units, such as 14.399645 eV angstrom for elementary charges.
 
     Parameters
     ----------
@@ -106,6 +108,11 @@ def energy(
         Whether each row of ``points`` is a point, (N, 3), or each column, (3, N). Default: as the
         shape says; that of three points, (3, 3), says nothing, so that they are refused.
     dipoles : array, in the shape of the points, optional
+    epsilon : float, optional
+        Width of Gaussian charges, and of the charges that make dipoles, in the unit of the box:
+        the density is ``q exp(-(r / epsilon)^2) / (sqrt(pi) epsilon)^3``, and a pair has
+        ``erf(r / (sqrt(2) epsilon)) / r`` in place of 1 / r. A standard deviation s is
+        ``epsilon = sqrt(2) s``. Zero, which is the default, is for points.
     kappa : float, optional
         Inverse of the screening length, in the unit of the box; of charges alone.
     virial : bool, optional
@@ -144,13 +151,13 @@ def energy(
     if dipoles is not None:
         arrays["dipoles"] = as_array("dipoles", dipoles)
     x, q, d, in_rows = _checked(arrays, rows, options, kappa, looked=boxes is not None)
+    charged = _Charges.of(x, q, d, epsilon, kappa)
     for name, labels in {"exclude": exclude, "systems": systems}.items():
         _check_alike(name, labels)
     if systems is None and boxes is not None:
         check_systems_of_boxes(None, len(rows_of_boxes(boxes)))  # refuses them without systems
     default = systems is None and d is None
     strained = default if virial is None else flag("virial", virial)
-    charged = _Charges(x, q, d, kappa)
     with by_words(WORDS), np.errstate(over="ignore", invalid="ignore"):  # refused below
         energies = _energies(
             charged, options, strained=strained, exclude=exclude, systems=systems, boxes=boxes
@@ -173,17 +180,38 @@ def energy(
 
 
 class _Charges(NamedTuple):
-    """Charges (N,) at points (3, N), perhaps with dipoles (3, N) or a screening."""
+    """Charges (N,) at points (3, N), perhaps with dipoles (3, N); and the names of their sums."""
 
     points: AnyArray
     values: AnyArray
     dipoles: AnyArray | None
-    kappa: float | None
+    kernel: str
+    multipoles: str
 
-    @property
-    def kernel(self) -> str:
-        """The sum of their potentials."""
-        return "laplace" if self.kappa is None else kernel("yukawa", kappa=self.kappa)
+    @classmethod
+    def of(
+        cls, x: AnyArray, q: AnyArray, d: AnyArray | None, epsilon: float, kappa: float | None
+    ) -> _Charges:
+        """Return charges with the sums of their potentials, and of dipoles and quadrupoles.
+
+        Two Gaussians have the energy of a point and a Gaussian of both widths.
+        """
+        name, multipoles = "laplace", "multipoles(order=2)"
+        if epsilon != 0:
+            kernel(name, epsilon=epsilon)  # refuses what is no width
+            both = math.sqrt(2) * epsilon
+            name, multipoles = (
+                kernel(name, epsilon=both),
+                kernel("multipoles", order=2, epsilon=both),
+            )
+            if kappa is not None:
+                raise ParkiValueError(
+                    "kappa was given, and epsilon as well; screened charges are points: leave out "
+                    "one of the two"
+                )
+        if kappa is not None:
+            name = kernel("yukawa", kappa=kappa)
+        return cls(x, q, d, name, multipoles)
 
 
 class _Parts(NamedTuple):
@@ -319,7 +347,7 @@ def _of_one(
     The derivatives by the points as targets and as sources are equal, and half of each is the
     energy's. So is that by strains.
     """
-    x, q, d, _ = charges
+    x, q, d, *_ = charges
     by_box, field, strains = strained and any(options.periodic), None, np.zeros((1, 3, 3))
     want: tuple[str, ...] = ("u", "grad_u") if d is None or by_box else ("u",)
     options = options.of_derivatives
@@ -341,10 +369,10 @@ def _of_one(
         strains = to_host(strain)[0].T.reshape(-1, 3, 3)
     each = q * potentials
     if d is not None:
-        of_dipoles = _multipoles(x, q, d, options, systems=systems, exclude=exclude)
+        of_dipoles = _multipoles(charges, d, options, systems=systems, exclude=exclude)
         if by_box:
             strains = strains + _strains_of_dipoles(
-                x, q, d, options, systems=systems, exclude=exclude
+                charges, d, options, systems=systems, exclude=exclude
             )
         potentials, field = potentials + of_dipoles.potentials, of_dipoles.field
         forces = of_dipoles.forces
@@ -387,8 +415,7 @@ class _OfDipoles(NamedTuple):
 
 
 def _multipoles(
-    x: AnyArray,
-    q: AnyArray,
+    charges: _Charges,
     d: AnyArray,
     options: EwaldOptions,
     *,
@@ -396,11 +423,12 @@ def _multipoles(
     exclude: LabelsLike,
 ) -> _OfDipoles:
     """Return the potential, the field and the forces of dipoles d among charges q."""
+    x, q = charges.points, charges.values
     u, slopes = sum_once(
-        MULTIPOLES,
+        charges.multipoles,
         x,
         x,
-        _moving(q, d),
+        _moving(charges.multipoles, q, d),
         None,
         options.of_derivatives,
         want=("u", "grad_u"),
@@ -411,8 +439,7 @@ def _multipoles(
 
 
 def _strains_of_dipoles(
-    x: AnyArray,
-    q: AnyArray,
+    charges: _Charges,
     d: AnyArray,
     options: EwaldOptions,
     *,
@@ -420,7 +447,8 @@ def _strains_of_dipoles(
     exclude: LabelsLike,
 ) -> NDArray[np.float64]:
     """Return the derivatives (S, 3, 3) of twice the energy of dipoles by strains."""
-    labels = check_labels(exclude, MULTIPOLES, True, {"trg": x, "src": x}, options, systems)
+    x, q, _, _, kind = charges
+    labels = check_labels(exclude, kind, True, {"trg": x, "src": x}, options, systems)
     ends, strains = [0, x.shape[1]] if systems is None else systems.targets.tolist(), []
     for first, last in pairwise(ends):
         own = slice(first, last)
@@ -430,10 +458,10 @@ def _strains_of_dipoles(
         if systems is not None and labels is not None:
             of_system = labels.targets[own]
         found = strains_of(
-            MULTIPOLES,
+            kind,
             points,
             points,
-            _moving(q[own], d[:, own]),
+            _moving(kind, q[own], d[:, own]),
             None,
             options,
             values=weights,
@@ -444,13 +472,13 @@ def _strains_of_dipoles(
     return np.array(strains)
 
 
-def _moving(q: AnyArray, d: AnyArray) -> AnyArray:
+def _moving(kind: str, q: AnyArray, d: AnyArray) -> AnyArray:
     """Return dipoles, and what charges and dipoles become that move along each axis, (4, rows, N).
 
     A charge that moves along an axis adds a dipole, and a dipole a quadrupole. These have minus the
     slope of the potential as their own, which is the field.
     """
-    dens = np.zeros_like(q, shape=(4, SUMS[MULTIPOLES].rows, q.size))
+    dens = np.zeros_like(q, shape=(4, SUMS[kind].rows, q.size))
     dens[0, 1:4] = d
     for axis in range(3):
         dens[1 + axis, 1 + axis] = q

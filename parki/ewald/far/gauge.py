@@ -32,6 +32,9 @@ class Constants:
     mesh : EwaldMesh
     split : Split
         Solver units.
+    background : float
+        Integral of what near and far field have per unit of a density, apart from the mode k = 0,
+        which they leave out; of triply periodic sums with a background.
     points : tuple of arrays (trg, src, norms), or None
         For the double layer with a mean of zero flux: positions as they were given, not wrapped, in
         the user's unit, and normals in solver units.
@@ -45,6 +48,7 @@ class Constants:
         self,
         mesh: EwaldMesh,
         split: Split,
+        background: float,
         points: tuple[Any, Any, Any] | None,
         together: Callable[[Any], Any] | None = None,
         systems: Systems | None = None,
@@ -69,7 +73,7 @@ class Constants:
         if kind.gauge and mesh.periodicity < 3:
             value = kind.gauge.ends(_ends(mesh, split))
         elif kind.gauge and kind.gauge.background:
-            value = np.array([-split.background / volume])
+            value = np.array([-background / volume])
         if value is not None:
             column = value[:, None] * self.factor
             # With little screening it is far larger than the rest: its own rounding would show.

@@ -208,7 +208,10 @@ class Setup:
         Normals are in solver units.
         """
         points = (trg, src, norms) if self.task.flux else None
-        return Constants(self.mesh, self.split, points, together, systems)
+        core, background = self.pair.core, self.split.background
+        if isinstance(core, Core):
+            background -= core.split.background
+        return Constants(self.mesh, self.split, background, points, together, systems)
 
 
 def choose(

@@ -54,11 +54,11 @@ _MODULES = (
     yukawa,
 )
 _FAMILIES = {module.__name__.rpartition(".")[2]: module.FAMILY for module in _MODULES}
-_WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 _PARTS = spheres.FAMILIES | polydisperse.FAMILIES | doublets.FAMILIES | multipoles.FAMILIES
-_PARTS |= yukawa.FAMILIES
-_REGULARISED = blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS})
-SUMS = Sums(_FAMILIES | _REGULARISED | brinkman.FAMILIES | _PARTS)
+_ALL = _FAMILIES | brinkman.FAMILIES | _PARTS | yukawa.FAMILIES
+_FLOWS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
+_WITH_BLOBS = ("laplace", "laplace_dipole", "multipoles", *_FLOWS)
+SUMS = Sums(_ALL | blobs.families({name: _ALL[name] for name in _WITH_BLOBS}))
 TERMS = {
     term.name: term
     for record in SUMS.examples()

@@ -2,11 +2,13 @@
 
 A blob is a mollifier psi like a split's. So a regularised sum has the symbol, the sources, the
 gauge and the errors of the plain one; only close pairs differ. The blob of Cortez never ends, and
-the grid has its transform along with the split's. See "Regularised sums" of ``docs/theory.md``.
+the grid has its transform along with the split's. It is for forces, and their layers and dipoles;
+charges are Gaussian or prolate. See "Regularised sums" of ``docs/theory.md``.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,7 +16,7 @@ from typing import Any
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import by_layers
-from parki.ewald.sums.names import InteractionFamily, named
+from parki.ewald.sums.names import InteractionFamily, named, read_name
 from parki.ewald.sums.pairs import Blob
 from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.words import REGULARISED
@@ -25,33 +27,39 @@ LAYERS, BLOBS = "stokes_dl", ("gaussian", "prolate", "cortez")
 CORTEZ = 2 / math.sqrt(math.pi)
 
 
-def checked(kind: Any, epsilon: Any) -> Blob:
-    """Return a blob, or refuse it."""
+def checked(kind: Any, epsilon: Any, order: int) -> Blob:
+    """Return a blob for a symbol of an order, or refuse it."""
     width = number("epsilon", epsilon, "a number, the width of a source in the unit of box")
     if not 0 <= width < math.inf:
         raise ParkiValueError(
             f"epsilon is {width:g}; expected the width of a source in the unit of box, or 0 for "
             "a point"
         )
-    return Blob(one_of("blob", kind, BLOBS), width)
+    return Blob(one_of("blob", kind, BLOBS if order == 2 else BLOBS[:2]), width)
 
 
 def families(plain: Mapping[str, InteractionFamily]) -> dict[str, InteractionFamily]:
     """Return families of sums that are regularised, if their calls say so, by their names."""
     names, regularised = {*plain}, {}
     for name, family in plain.items():
-        words = family.words and family.words._replace(parameters=REGULARISED)
+        order = family.record(family.example).symbol.order
+        words = family.words and family.words._replace(parameters=REGULARISED[order])
         regularised[name] = InteractionFamily(
-            _maker(family.make(), names), {"epsilon": 1}, words=words
+            _maker(family, names), {"epsilon": 1}, family.example, words
         )
     return regularised
 
 
-def _maker(plain: Interaction, names: set[str]) -> Callable[..., Interaction]:
-    def make(epsilon: float = 0.0, blob: str = "gaussian") -> Interaction:
-        chosen = checked(blob, epsilon)
-        return regularised(plain, chosen, names) if chosen.epsilon else plain
+def _maker(plain: InteractionFamily, names: set[str]) -> Callable[..., Interaction]:
+    def make(epsilon: float = 0.0, blob: str = "gaussian", **parameters: Any) -> Interaction:
+        record = plain.record(parameters)
+        chosen = checked(blob, epsilon, record.symbol.order)
+        return regularised(record, chosen, names) if chosen.epsilon else record
 
+    signature = inspect.signature(make)
+    *more, _ = signature.parameters.values()
+    shown = signature.replace(parameters=[*plain.parameters.values(), *more])
+    make.__signature__ = shown  # type: ignore[attr-defined]
     return make
 
 
@@ -63,13 +71,17 @@ def regularised(plain: Interaction, blob: Blob, names: set[str]) -> Interaction:
     """
 
     def name(kernel: str) -> str:
-        if blob.kind == BLOBS[0]:  # the default, which names leave out
-            return named(kernel, epsilon=blob.epsilon)
-        return named(kernel, epsilon=blob.epsilon, blob=blob.kind)
+        family, parameters = read_name(kernel)
+        parameters["epsilon"] = blob.epsilon
+        if blob.kind != BLOBS[0]:  # the default, which names leave out
+            parameters["blob"] = blob.kind
+        return named(family, **parameters)
 
     polynomials, others = plain.pair.operations
     adjoints = {
-        n: replace(a, kernel=name(a.kernel)) if a.kernel in names else by_layers(a, name(LAYERS))
+        n: replace(a, kernel=name(a.kernel))
+        if read_name(a.kernel)[0] in names
+        else by_layers(a, name(LAYERS))
         for n, a in plain.adjoints.items()
     }
     return replace(
