@@ -9,30 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contract import matrix_of, rms
+from helpers.mixed_bodies import (
+    BALL,
+    BOX,
+    FORCES,
+    MIXED,
+    PLACES,
+    ROD,
+    SPINS,
+    TORQUES,
+    TURNS,
+    VELOCITIES,
+    bodies,
+)
 from scipy.spatial.transform import Rotation
 
 import parki
 from parki.dynamics import shapes
 from parki.reference.rigid_spheres import two_spheres
 
-BOX = [1.2, 1.0, 0.8]
 ALONE = {"periodicity": 0, "tolerance": 1e-3}
-BALL = parki.BodyShape.sphere(0.12, 12)
-ROD = parki.BodyShape.rod(0.3, 0.03, 6)
-CORNER = parki.BodyShape.boomerang(0.2, 0.04, blobs=4)
-MIXED = {"shapes": [BALL, ROD, CORNER], "which": [0, 1, 2, 1]}
-PLACES = np.array([[0.2, 0.7, 0.3, 0.9], [0.2, 0.5, 0.7, 0.8], [0.3, 0.25, 0.5, 0.45]])
-TURNS = Rotation.random(4, random_state=1)
-RNG = np.random.default_rng(0)
-FORCES, TORQUES, VELOCITIES, SPINS = RNG.standard_normal((4, 3, 4))
-TORQUES *= 0.1
-
-
-def bodies(periodicity=3, tolerance=1e-7, turns=TURNS, **more):
-    free = {"wall": "no-slip"} if periodicity == "wall" else {}
-    periodicity = 2 if free else periodicity
-    given = {"periodicity": periodicity, "box": BOX, "tolerance": tolerance, **free, **more}
-    return parki.RigidBodies(**MIXED, positions=PLACES, quaternions=turns, **given)
 
 
 def dense(of):

@@ -1,35 +1,20 @@
-"""Rigid spheres: mobility, stresslets, viscosity, lubrication and Brownian motion."""
-
-from collections import Counter
+"""Rigid spheres: mobility, stresslets, viscosity and lubrication."""
 
 import numpy as np
 import pytest
-from helpers.recording import let_the_host_record
+from helpers.five_spheres import CUBE, OPEN, POINTS, RADII, SHEAR, off, vectors
 
 import parki
-from parki.dynamics import brownian, moments, pair_matrix, radius_tables, solver, tables
+from parki.dynamics import moments, radius_tables, solver, tables
 from parki.dynamics.close import close_pairs
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
-from parki.dynamics.pair_matrix import FEWEST, PairMatrix
-from parki.ewald.pipeline.replay import Replay
-from parki.ewald.pipeline.stages import FaxenCorrections
-from parki.ewald.pipeline.steps import RecordedSteps
-from parki.ewald.task import Task
+from parki.dynamics.pair_matrix import PairMatrix
 from parki.reference import two_spheres
 from parki.reference.rigid_spheres import COUPLETS, in_basis, moment_mobility, resistance
-from parki.runtime import Kernel, get_execution_space
-from parki.runtime.spaces import why_unavailable
+from parki.runtime import get_execution_space
 from parki.solving import search
 
-# Five spheres apart in a unit cube, two of which are across a face from each other.
-POINTS = np.array(
-    [[0.15, 0.5, 0.8, 0.3, 0.55], [0.12, 0.45, 0.7, 0.85, 0.95], [0.3, 0.6, 0.2, 0.75, 0.25]]
-)
-RADII = np.array([0.1, 0.15, 0.2, 0.1, 0.12])
-CUBE = {"periodicity": 3, "box": [1, 1, 1]}
-OPEN = {"periodicity": 0, "box": [1, 1, 1], "tolerance": 1e-8}
-SHEAR = np.array([[0, 1.0, 0], [0, 0, 0], [0, 0, 0]])
 # Of a lattice with one sphere in each cell: a and b of Zuzovsky, Adler and Brenner (1983).
 LATTICES = {
     "simple cubic": (np.eye(3), 0.2857, -0.04655),
@@ -40,14 +25,6 @@ LATTICES = {
     ),
     "face centred": (np.array([[0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]), -0.0685, 0.01271),
 }
-
-
-def vectors(seed=0, count=5, rows=3):
-    return np.random.default_rng(seed).standard_normal((rows, count))
-
-
-def off(found, exact):
-    return abs(found - exact).max() / abs(exact).max()
 
 
 @pytest.fixture(scope="module")
@@ -432,121 +409,6 @@ def test_viscosity_of_cubic_arrays(lattice):
     assert abs((first + 1) / 60 - published[1]) < 2e-4
 
 
-def test_steps_of_solves_are_recorded(monkeypatch):
-    """A device launches a graph for the start, each step and the end, and is waited for once each.
-
-    The host records here: whatever is launched outside of what it has recorded is counted.
-    """
-    let_the_host_record(monkeypatch)
-    rigid = parki.RigidSpheres(POINTS, RADII, tolerance=1e-6, accuracy=1e-6, **CUBE)
-    forces, inside, counts = vectors(1), [False], Counter[str]()
-    exact, *_ = [rigid.solve(forces, gradient=SHEAR) for _ in range(3)]
-
-    def counted(name, original):
-        def call(*given, **named):
-            counts[name] += not inside[0]
-            return original(*given, **named)
-
-        return call
-
-    def launched(replay, inputs, results, original=Replay.__call__):
-        counts["graphs"] += not inside[0]
-        before, inside[0] = inside[0], True
-        original(replay, inputs, results)
-        inside[0] = before
-
-    monkeypatch.setattr(Replay, "__call__", launched)
-    monkeypatch.setattr(Kernel, "__call__", counted("kernels", Kernel.__call__))
-    monkeypatch.setattr(RecordedSteps, "read", counted("reads", RecordedSteps.read))
-    found = rigid.solve(forces, gradient=SHEAR)
-    assert found.products == exact.products > 4
-    assert (found.velocities == exact.velocities).all()
-    assert counts["reads"] == found.products
-    assert counts["graphs"] == found.products + 1
-    assert counts["kernels"] <= 4  # of pairs in the flow
-    # Spheres that move keep the graphs, in which other pairs take the place of those before.
-    graphs = []
-    for k in range(6):
-        rigid.update_points(POINTS + 1e-3 * vectors(k))
-        moved = rigid.solve(forces)
-        graphs.append(rigid._mobility.steps._graphs)
-    assert rigid._mobility.first.pipeline.decision == "keep"
-    assert graphs[-1] is graphs[-2]
-    monkeypatch.undo()
-    fresh = parki.RigidSpheres(rigid.points, RADII, tolerance=1e-6, accuracy=1e-6, **CUBE)
-    assert off(moved.velocities, fresh.solve(forces).velocities) < 1e-5
-
-
-def test_points_are_placed_without_uploads(monkeypatch):
-    """A device could not record them: spheres were placed launch by launch at each update."""
-    plan = parki.RigidSpheres(POINTS, RADII, tolerance=1e-6, **CUBE)._mobility.first
-    alike = parki.RigidSpheres(POINTS, 0.1, tolerance=1e-6, **CUBE)._mobility.first
-    monkeypatch.setattr(Task, "xp", None)
-    for each in (plan, alike):
-        radii, box = each.terms[0].sum.radii, each.setup.solver_box
-        factors = FaxenCorrections.of(each.task, box, radii).faxen_factors[1]
-        assert factors.shape[0] == 12
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("options", [CUBE, {"periodicity": 2, "box": [1, 1, 1]}])
-def test_a_device_solves_as_the_host_and_is_seldom_waited_for(monkeypatch, options):
-    if reason := why_unavailable("Cuda"):
-        pytest.skip(reason)
-    cupy, waits = get_execution_space("Cuda").array_module, Counter[str]()
-    how = {"tolerance": 1e-6, "accuracy": 1e-6, **options}
-    exact, rigid = (
-        parki.RigidSpheres(each, RADII, **how) for each in (POINTS, cupy.asarray(POINTS))
-    )
-    forces = cupy.asarray(vectors(1))
-    for k in range(6):
-        moved = POINTS + 1e-3 * vectors(k)
-        exact.update_points(moved)
-        rigid.update_points(cupy.asarray(moved))
-        for _ in range(2):
-            found = rigid.solve(forces)
-        expected = exact.solve(vectors(1))
-        assert abs(found.products - expected.products) <= 1
-        assert off(cupy.asnumpy(found.velocities), expected.velocities) < 1e-5
-        assert off(cupy.asnumpy(found.stresslets), expected.stresslets) < 1e-5
-    assert rigid._mobility.steps.recorded
-    assert rigid._mobility.first.pipeline.decision == "keep"
-
-    def get(array, *given, original=cupy.ndarray.get, **named):
-        waits["get"] += 1
-        return original(array, *given, **named)
-
-    monkeypatch.setattr(cupy.ndarray, "get", get)
-    rigid.solve(forces)
-    assert waits["get"] <= 2  # of the check of the forces
-
-
-def test_a_callback_may_solve(cubic):
-    inner = []
-    exact, other = cubic.solve(vectors(1)), cubic.solve(vectors(2))
-    found = cubic.solve(vectors(1), callback=lambda _: inner.append(cubic.solve(vectors(2))))
-    assert (found.velocities == exact.velocities).all()
-    assert len(inner) == exact.products
-    assert all((each.velocities == other.velocities).all() for each in inner)
-
-
-def test_steps_with_pairs_are_as_many_as_they_need(monkeypatch):
-    """A device makes as many each time, and more where these were not enough."""
-    let_the_host_record(monkeypatch)
-    gap, cells = 1e-4, np.mgrid[:2, :2, :2].reshape(3, 1, -1)
-    corners = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]).T / 2
-    points = 0.2 + (corners[:, :, None] + cells).reshape(3, -1) * (2 + gap) * np.sqrt(2) * 0.05
-    rigid, forces = parki.RigidSpheres(points, 0.05, **CUBE), vectors(3, 32)
-    found = [rigid.velocities(forces) for _ in range(3)]
-    assert rigid._mobility.inner > FEWEST
-    monkeypatch.undo()
-    exact = parki.RigidSpheres(points, 0.05, **CUBE, accuracy=1e-5).velocities(forces)
-    assert max(off(each, exact) for each in found) < 3e-3
-    monkeypatch.setattr(pair_matrix, "MOST_STEPS", 2)
-    with pytest.raises(parki.ParkiError, match="lubrication of pairs still has an error of"):
-        parki.RigidSpheres(points, 0.05, **CUBE).velocities(forces)
-
-
 def test_a_start_saves_products_and_changes_little(cubic):
     forces, seen = vectors(1), list[float]()
     first = cubic.solve(forces, gradient=SHEAR, callback=seen.append)
@@ -626,118 +488,6 @@ def test_numbers_that_are_assigned_are_those_of_a_new_one(cubic, name):
             with pytest.raises(parki.ParkiError, match=f"{name} is {value!r}; expected"):
                 setattr(one, name, value)
     assert getattr(cubic, name) == before
-
-
-# --- Brownian motion ------------------------------------------------------------------------------
-PAIR = np.array([[0.3, 0.32], [0.4, 0.42], [0.3, 0.51]])
-
-
-@pytest.fixture
-def by_matrices(monkeypatch):
-    """Mobilities by dense matrices, and two spheres with them."""
-    sizes = np.array([2.0] * 3 + [1.0] * 5)[:, None]  # of couplets in their basis
-
-    def product(self, dens):
-        count = dens.shape[-1]
-        matrix = moment_mobility(self.points, self.radii).reshape(count, 11, count, 11)
-        numbers = sizes * np.einsum("mjk,jkn->mn", COUPLETS, dens[3:].reshape(3, 3, -1))
-        found = np.einsum("injm,mj->ni", matrix, np.concatenate([dens[:3], numbers]))
-        return found[:3], np.einsum("mjk,mn->jkn", COUPLETS, sizes * found[3:])
-
-    monkeypatch.setattr(MomentMobility, "__call__", product)
-    monkeypatch.setattr(brownian, "ROUGHLY", 1.0)
-
-    def make(lubrication):
-        how = {"lubrication": lubrication, "accuracy": 1e-9, "viscosity": 1 / (8 * np.pi)}
-        return parki.RigidSpheres(PAIR, [0.1, 0.11], **how, **OPEN)
-
-    return make
-
-
-@pytest.mark.parametrize("lubrication", [False, True])
-def test_covariance_of_noise_is_the_mobility(by_matrices, lubrication):
-    """As an identity of matrices: all unit vectors in the place of normal numbers."""
-    two = by_matrices(lubrication)
-    equations = two._equations
-    slips = [equations.mobility.noise(e.reshape, two.accuracy) for e in np.eye(22)]
-    sides = [(-slip, np.zeros((6, 2))) for slip in slips]
-    if lubrication:
-        brownian_noise = [equations.pairs.brownian_noise(e.reshape(4, 3, 1)) for e in np.eye(12)]
-        sides += [(np.zeros((11, 2)), f) for f in brownian_noise]
-    roots = np.array([solver.solve(equations, k, f).moves.ravel() for k, f in sides])
-    mobility = two.as_linear_operator(torques=True) @ np.eye(12)
-    assert off(roots.T @ roots, mobility) < 1e-7
-
-
-@pytest.mark.parametrize("lubrication", [False, True])
-def test_drift_is_the_divergence_of_the_mobility(by_matrices, lubrication):
-    two, units = by_matrices(lubrication), np.eye(6).reshape(6, 3, 2)
-    both = [*units, *-units]  # as normal numbers have: what is odd cancels
-    equations = two._equations
-    sides = [brownian.drift(equations, w)[:2] for w in both]
-    drift = -sum(solver.solve(equations, k, f).moves for k, f in sides) / 2
-    stresslets = sum(brownian.stresslets(equations, w) for w in both) / 2
-    exact, exact_stresslets, step = np.zeros((6, 2)), 0.0, 1e-5
-    for w in units:
-        for side in (1, -1):
-            two.update_points(PAIR + side * step * w)
-            motion = two.solve(w)
-            exact += side * np.concatenate([motion.velocities, motion.turns]) / (2 * step)
-            exact_stresslets += side * motion.stresslets / (2 * step)
-    assert off(drift, exact) < 1e-4
-    assert off(stresslets, exact_stresslets) < 1e-4
-
-
-def test_steps_that_would_overlap_are_halved_and_counted(monkeypatch):
-    two = parki.RigidSpheres(PAIR, 0.105, tolerance=1e-3, **CUBE)
-    rejected = 0
-    for seed in (1, 2):
-        two.update_points(PAIR)
-        rejected += sum(two.advance(1.0, 1e-3, rng) for rng in [np.random.default_rng(seed)] * 4)
-        apart = two.points[:, 0] - two.points[:, 1]
-        assert np.sqrt((apart**2).sum()) >= 0.21 * (1 - 1e-6)
-        assert abs(two.points - PAIR).max() > 1e-3
-    assert 0 < rejected < 8
-    two.update_points(PAIR)
-    monkeypatch.setattr(brownian, "MOST_HALVES", -1)
-    with pytest.raises(parki.OverlapError, match="overlap by"):
-        two.advance(1.0, 1e-3, 1)
-    assert (two.points == PAIR).all()
-    stresslets = two.brownian_stresslets(1.0, 0)
-    assert stresslets.shape == (3, 3, 2)
-
-
-def test_steps_have_the_size_of_diffusion():
-    rng = np.random.default_rng(0)
-    points = (np.mgrid[:5, :5, :5].reshape(3, -1) + 0.5) / 5
-    rigid = parki.RigidSpheres(points, 0.01, viscosity=2.0, tolerance=1e-6, **CUBE)
-    step, turns = rigid.displacements(0.3, 0.1, rng, torques=np.zeros_like(points))
-    for found, mobility in ((step, 6 * np.pi * 0.01), (turns, 8 * np.pi * 0.01**3)):
-        assert abs((found**2).mean() * 2.0 * mobility / (2 * 0.3 * 0.1) - 1) < 0.25
-    drawn = rigid.noise(rng)
-    assert abs((drawn**2).mean() * 2.0 * 6 * np.pi * 0.01 - 1) < 0.25
-
-
-def test_noise_of_far_and_near_field_is_that_of_the_mobility(cubic):
-    """In units of it; `test_rigid_exact.py` has the parts."""
-    mobility = cubic._mobility
-    assert mobility.first.setup.split.positive
-    whole = np.array([mobility.product(e).ravel() for e in np.eye(55).reshape(55, 11, 5)])
-    rng, count = np.random.default_rng(3), 40
-    noises = [mobility.noise(rng.standard_normal, cubic.accuracy) for _ in range(count)]
-    drawn = np.array([noise.ravel() for noise in noises])
-    squares = (drawn * np.linalg.solve(whole, drawn.T).T).mean()
-    assert abs(squares - 1) < 4 * np.sqrt(2 / (55 * count))
-
-
-def test_steps_without_noise_are_motion(cubic):
-    forces, torques = vectors(1), vectors(2)
-    found = cubic.displacements(0, 0.5, None, forces, torques, gradient=SHEAR)
-    exact = cubic.solve(forces, torques, gradient=SHEAR)
-    assert off(found[0], 0.5 * exact.velocities) < 1e-12
-    assert off(found[1], 0.5 * exact.turns) < 1e-12
-    again = [cubic.displacements(1.0, 0.1, 7, forces) for _ in range(2)]
-    assert (again[0] == again[1]).all()
 
 
 def test_smooth_spheres_may_not_overlap_and_rough_ones_may():

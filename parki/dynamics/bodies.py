@@ -17,7 +17,7 @@ from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.interchange import as_array, library_of, to_host
 from parki.memory import telling
-from parki.runtime import get_execution_space
+from parki.runtime import ExecutionSpace, get_execution_space
 from parki.solving import rotations
 from parki.suspensions import noise
 from parki.suspensions.fluid import Solving, operator_product
@@ -26,7 +26,6 @@ from parki.suspensions.placed_spheres import alone
 from parki.typing import (
     AnyArray,
     Array,
-    ArrayModule,
     ArrayT,
     Box,
     DType,
@@ -116,24 +115,25 @@ class RigidBodies(Solving):
         quaternions, options = take_options(quaternions, options, keywords, also=also)
         array = as_points("positions", positions)
         self.shapes, self.which = bodies_solver.kinds(shapes, which, array.shape[1])
-        xp, dtype = get_execution_space(None, array).array_module, np.dtype(array.dtype)
+        space, dtype = get_execution_space(None, array), np.dtype(array.dtype)
         self._dtype, self.viscosity = dtype, viscosity
         self.accuracy = min(options.tolerance, LOOSEST) if accuracy is None else accuracy
-        self._kinds, radii = same_shapes(xp, dtype, self.shapes, self.which)
-        placed = self._place(xp, array, quaternions, dtype)
+        self._kinds, radii = same_shapes(space.array_module, dtype, self.shapes, self.which)
+        placed = self._place(space, array, quaternions, dtype)
         with by_words(self.words):
             self._spheres = Blobs(placed.blobs, radii, options)
         self._mobility = self._spheres.mobility
         self._spheres.attach(placed, library_of(positions))
 
     def _place(
-        self, xp: ArrayModule, positions: AnyArray, quaternions: AnyArray, dtype: DType
+        self, space: ExecutionSpace, positions: AnyArray, quaternions: AnyArray, dtype: DType
     ) -> Placed:
+        xp = space.array_module
         if not bool(xp.isfinite(positions).all()):
             raise ParkiValueError("positions contains NaN or infinite numbers")
         unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
         unit = xp.asarray(to_host(unit) if xp is np else unit)
-        return Placed(xp, self._kinds, positions.astype(np.float64), unit, dtype)
+        return Placed(space, self._kinds, positions.astype(np.float64), unit, dtype)
 
     @property
     def _placed(self) -> Placed:
@@ -225,7 +225,9 @@ class RigidBodies(Solving):
                 "for each of the bodies; make new RigidBodies for another number"
             )
         quaternions = old.quaternions if quaternions is None else quaternions
-        self._move(self._place(old.xp, given, quaternions, old.dtype), library_of(positions), box)
+        self._move(
+            self._place(old.space, given, quaternions, old.dtype), library_of(positions), box
+        )
 
     @alone
     def move(self, moves: Array, turns: Array | None = None, *, box: Box | None = None) -> None:
@@ -243,7 +245,7 @@ class RigidBodies(Solving):
         angles = self._equations.of_bodies("turns", turns).astype(np.float64)
         quaternions = rotations.rotated(old.xp, old.quaternions, angles)
         positions = old.positions + self._equations.of_bodies("moves", moves)
-        placed = Placed(old.xp, self._kinds, positions, quaternions, old.dtype)
+        placed = Placed(old.space, self._kinds, positions, quaternions, old.dtype)
         self._move(placed, self._back, box)
 
     def _move(self, placed: Placed, back: Callable[[Any], Any], box: Any) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from parki.core import like_points
+from parki.core import RecordedSteps, like_points
 from parki.dynamics import moments
-from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
+from parki.dynamics.conjugate import Show, Solved, conjugate, divide, dot, scaled
 from parki.dynamics.placed import Placed
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError
@@ -222,70 +222,103 @@ class BodyEquations:
         accuracy: float | None = None,
     ) -> Solved:
         """Return forces and motions by loads and velocities of the blobs."""
-        placed = self.placed
-        power = power_near(loads, *() if flow is None else (flow,))
-        loads, flow = (None if each is None else scaled(-power, each)[0] for each in (loads, flow))
-        forces, motions = placed.driven(loads)
-        energy = dot(loads, motions)
-        if flow is not None:
-            more, also = placed.alone(flow)
-            energy = energy + HELD * dot(flow, more) + placed.energy(also)
-            forces, motions = forces + more, motions + also
-        if start is not None:
-            forces, motions = scaled(-power, *begun(placed, start))
-            missing = loads - placed.carried_back(forces) - placed.resisted(motions)
-            more, also = placed.driven(missing)
-            forces, motions = forces + more, motions + also
-        if flow is None:
-            flow = placed.xp.zeros_like(placed.arms)
-        first, scale = (forces, motions), float(energy)
-        return self._iterated(placed.alone, first, flow, scale, callback, accuracy).scaled(power)
+        before = () if start is None else begun(self.placed, start)
+        steps, placed = self._recorded()
+        given, flowing = steps.keep(loads=loads, flow=self._or_zeros(flow)), flow is not None
+        kept = steps.keep(**dict(zip(("forces_before", "motions_before"), before, strict=False)))
+
+        def begin() -> tuple[Any, Any, Any]:
+            power, (loads, flow) = divide(steps, *given), given
+            forces, motions = placed.driven(loads)
+            energy = dot(loads, motions)
+            if flowing:
+                more, also = placed.alone(flow)
+                energy = energy + HELD * dot(flow, more) + placed.energy(also)
+                forces, motions = forces + more, motions + also
+            if kept:
+                forces, motions = scaled(-power, *kept)
+                missing = loads - placed.carried_back(forces) - placed.resisted(motions)
+                more, also = placed.driven(missing)
+                forces, motions = forces + more, motions + also
+            return forces, motions, energy
+
+        kind = "solve", flowing, bool(kept)
+        solving = steps, placed, placed.alone, begin, given[1], kind
+        return self._iterated(*solving, callback=callback, accuracy=accuracy)
 
     def resist(self, motions: AnyArray, flow: AnyArray, callback: Show | None = None) -> Any:
         """Return the loads (2, 3, B) by which bodies have motions (2, 3, B) in such a flow."""
-        placed, carried = self.placed, self.placed.carried(motions)
-        flow = carried if flow is None else carried + flow
-        power = power_near(flow)
-        [flow] = scaled(-power, flow)
-        first = placed.freed(flow)
-        scale = float(dot(flow, first[0]))
-        solution = self._iterated(placed.freed, first, flow, scale, callback).scaled(power)
+        steps, placed = self._recorded()
+        carried = placed.carried(motions)
+        [flow] = steps.keep(flow=carried if flow is None else carried + flow)
+
+        def begin() -> tuple[Any, Any, Any]:
+            divide(steps, flow)
+            forces, still = placed.freed(flow)
+            return forces, still, dot(flow, forces)
+
+        solution = self._iterated(
+            steps, placed, placed.freed, begin, flow, "resist", callback=callback
+        )
         return placed.carried_back(solution.acts) + placed.resisted(motions)
+
+    def _recorded(self) -> tuple[RecordedSteps, Placed]:
+        """Return the steps of a solve, and the bodies where these find them."""
+        steps = self.mobility.steps.unused()
+        if self.placed.blobs.size:
+            steps.begin(*self.mobility.first.recording)
+        return steps, self.placed.recorded(steps)
+
+    def _or_zeros(self, flow: AnyArray) -> Any:
+        return self.placed.xp.zeros_like(self.placed.arms) if flow is None else flow
 
     def _iterated(
         self,
+        steps: RecordedSteps,
+        placed: Placed,
         alone: Callable[[Any], tuple[Any, Any]],
-        first: tuple[Any, Any],
+        begin: Callable[[], tuple[Any, Any, Any]],
         flow: AnyArray,
-        scale: float,
+        kind: Hashable,
+        *,
         callback: Show | None,
         accuracy: float | None = None,
     ) -> Solved:
-        """Return the solution by conjugate gradients, from what acts and moves first."""
+        """Return the solution by conjugate gradients.
+
+        ``begin`` returns what acts and what moves first, and the energy of a solution, about.
+        """
         if callback is not None and not callable(callback):
             raise ParkiTypeError(
                 f"callback is {shown(callback)}; expected a function of the residual, such as a "
                 "parki.Progress"
             )
+        if not flow.size:
+            motions = placed.xp.zeros((2, *placed.positions.shape), placed.dtype)
+            return Solved(0 * flow, motions, 0, 0.0)
+        energy = steps.empty("energy", (), np.dtype(np.float64))
+
+        def start() -> tuple[Any, Any]:
+            forces, motions, energy[...] = begin()
+            return forces, motions
 
         def mobility(forces: AnyArray) -> Any:
             return self.mobility.product("velocity", {"force": forces}, factor=FACTOR, checked=True)
 
-        steps = self.mobility.steps.unused()
-        steps.begin(self.placed, "bodies are elsewhere, in other arrays, after each step")
         return conjugate(
             steps,
             mobility,
             alone,
-            self.placed.carried,
-            lambda: first,
+            placed.carried,
+            start,
             flow,
-            lambda *_: scale,
+            lambda *_: energy,
             self.accuracy if accuracy is None else accuracy,
             MOST_PRODUCTS,
             callback,
             "the mobility of the blobs",
-        )
+            kind=lambda: kind,
+        ).scaled(steps.arrays["power"])
 
     # ------------------------------------------------------------------ Brownian motion
     def drift(self, standard_normal: White, size: float, extent: float) -> tuple[Any, Any]:

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from parki.core import RecordedSteps
 from parki.errors import ParkiError
-from parki.interchange import to_host
 from parki.typing import AnyArray
 
 Show = Callable[[float], Any]
@@ -41,15 +40,20 @@ class Solved(NamedTuple):
         return self._replace(acts=acts, moves=moves)
 
 
-def power_near(*sides: Any) -> int:
-    """Return the power of two that is next above the largest entry of right sides.
+def divide(steps: RecordedSteps, *sides: Any) -> Any:
+    """Divide right sides by the power of two that is next above their largest entry; return it.
 
     Without it energies of small right sides are zero, as if all were solved, and energies of large
     right sides overflow. A solve is linear: divided and multiplied by that power, it changes no
-    digit.
+    digit. The host is told the largest entry, the number 3.
     """
-    sizes = [abs(side).max() for side in sides if side.size]
-    return math.frexp(to_host(_together(*sizes)).max())[1] if sizes else 0
+    power = steps.empty("power", (), np.dtype(np.int32))
+    size = reduce(np.maximum, [abs(side).max() for side in sides])
+    steps.numbers[3] = size
+    power[...] = steps.space.array_module.frexp(size)[1]
+    for side in sides:
+        side[...] = np.ldexp(side, -power)
+    return power
 
 
 def scaled(power: Any, *arrays: Any) -> list[Any]:
@@ -164,7 +168,7 @@ def conjugate(
         _put(steps, acts=arrays["x"] + z, moves=arrays["u"] + w)
 
     with steps.busy():
-        steps(("begin", kind()), begin, partial(multiply, "x"), first)
+        steps.around(("begin", kind()), begin, partial(multiply, "x"), first)
         products = 1
         while True:
             left, size, energy = steps.read()[:3]
@@ -176,7 +180,7 @@ def conjugate(
                 return Solved(arrays["acts"].copy(), arrays["moves"].copy(), products, error)
             if products >= most or not positive:
                 raise ParkiError(_why(error, accuracy, products, positive, of))
-            steps(("step", kind()), partial(multiply, "p"), again)
+            steps.around(("step", kind()), None, partial(multiply, "p"), again)
             products += 1
 
 
@@ -184,14 +188,6 @@ def _put(steps: RecordedSteps, **values: Any) -> None:
     """Write arrays to where the next step finds them."""
     for name, array in values.items():
         steps.empty(name, array.shape, array.dtype)[...] = array
-
-
-def _together(first: AnyArray, *others: Any) -> Any:
-    """Return numbers as one array of the library of the first."""
-    both = np.empty_like(first, shape=(1 + len(others),))
-    for place, each in enumerate((first, *others)):
-        both[place] = each
-    return both
 
 
 def _error(left: float, scale: float, energy: float) -> tuple[float, bool]:

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from parki.core import EwaldOptions, OneDevice, Plan, RecordedSteps
+from parki.core import EwaldOptions, Plan, RecordedSteps
 from parki.dynamics.radius_tables import RadiusTables
 from parki.errors import ParkiValueError
 from parki.interchange import as_array, to_host
@@ -185,14 +185,6 @@ class MomentMobility:
         """The options, with the present box."""
         options: EwaldOptions = self.first.options
         return options
-
-    @property
-    def recording(self) -> tuple[OneDevice, str]:
-        """The stages of the sum at the present points, and why solves are not recorded, if so."""
-        pipeline = cast(OneDevice, self.first.pipeline)
-        pipeline.forgo_lists()  # as points soon move
-        long = "" if pipeline.short else "products take longer than their launches"
-        return pipeline, pipeline.applications.problem or long
 
     @property
     def attached(self) -> Any:

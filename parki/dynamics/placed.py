@@ -6,20 +6,29 @@ Arrays of blobs have the shape (3, N), one body after the other, and motions or 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from parki.core import RecordedSteps
 from parki.dynamics.conjugate import dot
 from parki.dynamics.shapes import BodyShape
-from parki.interchange import to_host
+from parki.interchange import real_name, to_host
+from parki.runtime import ExecutionSpace, Kernel, load
 from parki.solving import rotations
+from parki.solving.search import threads
 from parki.typing import AnyArray, ArrayModule, DType
+
+TOGETHER = 4  # bodies for which a device reads a matrix once
 
 
 class SameShape:
-    """The bodies of one shape: which ones, their blobs among all, and matrices in an array type."""
+    """The bodies of one shape: which ones, their blobs among all, and matrices in an array type.
+
+    ``numbers`` and ``begins`` are the same as ``bodies`` and the first blobs, as kernels take them.
+    """
 
     def __init__(
         self, xp: ArrayModule, dtype: DType, shape: BodyShape, bodies: Any, starts: AnyArray
@@ -27,12 +36,16 @@ class SameShape:
         index = starts[bodies][:, None] + np.arange(shape.n)
         self.shape, self.count = shape, len(bodies)
         self.bodies, self.blobs = xp.asarray(bodies), xp.asarray(index)
+        self.numbers, self.begins = (
+            xp.asarray(each.astype(np.int32)) for each in (bodies, starts[bodies])
+        )
         self.axes = xp.asarray(shape.spin_axes.astype(dtype))
         own = shape.own
         answer = np.concatenate([own.held, -own.driven.T])
-        self.answer, self.driven, self.motion, self.inverse, self.drag = (
+        driven = np.concatenate([own.driven, own.motion])
+        self.answer, self.driven, self.inverse, self.drag = (
             xp.asarray(np.ascontiguousarray(each.T).astype(dtype))
-            for each in (answer, own.driven, own.motion, own.inverse, own.drag)
+            for each in (answer, driven, own.inverse, own.drag)
         )
 
 
@@ -55,8 +68,7 @@ class Placed:
 
     Parameters
     ----------
-    xp : module
-        NumPy or CuPy.
+    space : ExecutionSpace
     kinds : list of SameShape
     positions, quaternions : array, shapes (3, B) and (4, B), float64
         Quaternions of length 1.
@@ -65,16 +77,17 @@ class Placed:
 
     def __init__(
         self,
-        xp: ArrayModule,
+        space: ExecutionSpace,
         kinds: list[SameShape],
         positions: AnyArray,
         quaternions: AnyArray,
         dtype: DType,
     ) -> None:
-        self.xp, self.kinds, self.dtype = xp, kinds, dtype
+        self.space, self.kinds, self.dtype = space, kinds, dtype
+        self.xp = xp = space.array_module
         self.positions, self.quaternions = positions, quaternions
         exact = rotations.frames(xp, quaternions)
-        self.frames = exact.astype(dtype)
+        self.frames = xp.ascontiguousarray(exact, dtype=dtype)
         size = sum(kind.blobs.size for kind in kinds)
         self.arms = xp.empty((3, size), dtype)  # from the origins of bodies to their blobs
         self.blobs = xp.empty((3, size), dtype)
@@ -84,24 +97,28 @@ class Placed:
             arms += positions.T[kind.bodies][:, :, None]
             self.blobs[:, kind.blobs] = arms.transpose(1, 0, 2)
 
+    def recorded(self, steps: RecordedSteps) -> Placed:
+        """Return the same bodies, their arrays where steps that are recorded find them."""
+        other = copy.copy(self)
+        other.frames, other.arms = steps.keep(frames=self.frames, arms=self.arms)
+        return other
+
     # ------------------------------------------------------------------ to and from bodies
     def turning(self, turns: AnyArray, arms: AnyArray = None) -> Any:
         """Return the velocities (3, N) of blobs whose bodies turn about their origins.
 
         ``arms`` (3, N), from the origins to the blobs, may be others than at present.
         """
-        velocities = self.xp.empty_like(self.arms)
-        arms = self.arms if arms is None else arms
-        for kind in self.kinds:
-            own, arm = turns[:, kind.bodies, None], arms[:, kind.blobs]
-            velocities[:, kind.blobs] = cross(self.xp, own, arm)
-        return velocities
+        motions = self.xp.zeros((2, *turns.shape), self.dtype)
+        motions[1] = turns
+        return self.carried(motions, arms)
 
-    def carried(self, motions: AnyArray) -> Any:
-        """Return K u: the velocities of blobs that motions carry."""
-        velocities = self.turning(motions[1])
+    def carried(self, motions: AnyArray, arms: AnyArray = None) -> Any:
+        """Return K u: the velocities of blobs that motions carry; ``arms`` as for `turning`."""
+        velocities, arms = self.xp.empty_like(self.arms), self.arms if arms is None else arms
         for kind in self.kinds:
-            velocities[:, kind.blobs] += motions[0][:, kind.bodies, None]
+            given = {"arms": arms, "motions": motions, "velocities": velocities}
+            self._launch("carry", kind, **given)
         return velocities
 
     def torques(self, forces: AnyArray, arms: AnyArray = None) -> Any:
@@ -147,36 +164,23 @@ class Placed:
     # ------------------------------------------------------------------ each body alone
     def alone(self, residual: AnyArray) -> tuple[Any, Any]:
         """Return forces and motions of bodies alone whose blobs have velocities, without loads."""
-        forces, motions = self.xp.empty_like(self.arms), self._loads()
-        for kind in self.kinds:
-            answers = self._local(kind, residual) @ kind.answer
-            self._back(kind, answers, forces, motions)
-        return forces, motions
+        return self._answered([self._local(kind, residual) for kind in self.kinds], "answer")
 
     def driven(self, loads: Any) -> tuple[Any, Any]:
         """Return forces and motions of bodies alone by loads."""
-        forces, motions = self.xp.empty_like(self.arms), self._loads()
-        for kind in self.kinds:
-            own = self._local_loads(kind, loads)
-            answers = self.xp.concatenate([own @ kind.driven, own @ kind.motion], axis=1)
-            self._back(kind, answers, forces, motions)
-        return forces, motions
+        return self._answered([self._local_loads(kind, loads) for kind in self.kinds], "driven")
 
     def energy(self, motions: AnyArray) -> Any:
         """Return the power of motions (2, 3, B) against the drag of bodies alone."""
         power: Any = 0.0
         for kind in self.kinds:
             own = self._local_loads(kind, motions)
-            power = power + dot(own @ kind.drag, own)
+            power = power + dot(self._multiplied(own, kind.drag), own)
         return power
 
     def freed(self, residual: AnyArray) -> tuple[Any, Any]:
         """Return forces on blobs of bodies alone by velocities, and no motions."""
-        forces = self.xp.empty_like(self.arms)
-        for kind in self.kinds:
-            acts = self._local(kind, residual) @ kind.inverse
-            self._back(kind, acts, forces, None)
-        return forces, self.xp.zeros_like(self._loads())
+        return self._answered([self._local(kind, residual) for kind in self.kinds], "inverse")
 
     def resisted(self, motions: AnyArray, power: float = 1.0) -> Any:
         """Return R u, torques by turns that move no blob; or a power of R times u."""
@@ -184,10 +188,10 @@ class Placed:
         for kind in self.kinds:
             if not kind.axes.shape[1]:
                 continue
-            axes = self.xp.matmul(self.frames[kind.bodies], kind.axes)  # (B, 3, 1 or 3)
-            along = self.xp.einsum("bim,ib->bm", axes, motions[1][:, kind.bodies])
+            axes = _rotated(self.frames[kind.bodies], kind.axes)  # (B, 3, 1 or 3)
+            along = (axes * motions[1][:, kind.bodies].T[:, :, None]).sum(axis=1)
             strength = self.dtype.type(kind.shape.spin_drag**power)
-            torques[1][:, kind.bodies] = strength * self.xp.einsum("bim,bm->ib", axes, along)
+            torques[1][:, kind.bodies] = strength * (axes * along[:, None]).sum(axis=2).T
         return torques
 
     def resisted_by(self, turns: AnyArray, motions: AnyArray) -> Any:
@@ -206,26 +210,67 @@ class Placed:
     def _loads(self) -> Any:
         return self.xp.empty((2, 3, self._count), self.dtype)
 
+    def _answered(self, given: list[Any], matrix: str) -> tuple[Any, Any]:
+        """Return forces and motions by what bodies have in their frames, times a matrix of each.
+
+        Where it answers with forces alone, bodies have no motions.
+        """
+        forces, motions = self.xp.empty_like(self.arms), self.xp.zeros_like(self._loads())
+        for kind, own in zip(self.kinds, given, strict=True):
+            answers, size = self._multiplied(own, getattr(kind, matrix)), 3 * kind.shape.n
+            self._launch("to_lab", kind, frames=self.frames, rotated=answers, values=forces)
+            if answers.shape[1] > size:
+                both = answers[:, size:].reshape(kind.count, 2, 3).transpose(0, 2, 1)
+                rotated = _rotated(self.frames[kind.bodies], both)
+                motions[:, :, kind.bodies] = rotated.transpose(2, 1, 0)
+        return forces, motions
+
     def _local(self, kind: SameShape, values: AnyArray) -> Any:
         """Return values at blobs in the bodies' frames, shape (B, 3 n)."""
-        own = values[:, kind.blobs].transpose(1, 0, 2)
-        frames = self.frames[kind.bodies].transpose(0, 2, 1)
-        return self.xp.matmul(frames, own).reshape(kind.count, 3 * kind.shape.n)
+        rotated = self.xp.empty((kind.count, 3 * kind.shape.n), self.dtype)
+        self._launch("to_frames", kind, frames=self.frames, values=values, rotated=rotated)
+        return rotated
 
     def _local_loads(self, kind: SameShape, loads: Any) -> Any:
         """Return loads in the bodies' frames, shape (B, 6)."""
         own = loads[:, :, kind.bodies].transpose(2, 1, 0)
-        frames = self.frames[kind.bodies].transpose(0, 2, 1)
-        return self.xp.matmul(frames, own).transpose(0, 2, 1).reshape(kind.count, 6)
+        rotated = _rotated(self.frames[kind.bodies].transpose(0, 2, 1), own)
+        return rotated.transpose(0, 2, 1).reshape(kind.count, 6)
 
-    def _back(self, kind: SameShape, found: AnyArray, forces: AnyArray, motions: AnyArray) -> None:
-        """Write (B, 3 n + 6) of the bodies' frames into forces and motions of the lab's."""
-        size = 3 * kind.shape.n
-        frames, own = self.frames[kind.bodies], found[:, :size].reshape(kind.count, 3, kind.shape.n)
-        forces[:, kind.blobs] = self.xp.matmul(frames, own).transpose(1, 0, 2)
-        if motions is not None:
-            both = found[:, size:].reshape(kind.count, 2, 3).transpose(0, 2, 1)
-            motions[:, :, kind.bodies] = self.xp.matmul(frames, both).transpose(2, 1, 0)
+    def _multiplied(self, rows: AnyArray, matrix: AnyArray) -> Any:
+        """Return a product of rows (B, k), for which a device takes no library: it records none."""
+        return multiplied(self.space, rows, matrix) if self.space.on_device else rows @ matrix
+
+    def _launch(self, name: str, kind: SameShape, **arrays: AnyArray) -> None:
+        """Launch a kernel for the blobs of the bodies of a shape."""
+        own = {"bodies": kind.numbers, "begins": kind.begins, "blobs": kind.shape.n}
+        launch = _kernel(name, self.space, self.dtype)
+        launch(kind.blobs.size, threads(kind.blobs.size), **own, **arrays)
+
+
+def _kernel(name: str, space: ExecutionSpace, dtype: DType) -> Kernel:
+    return load("bodies", name, space, REAL=real_name(dtype), TOGETHER=TOGETHER)
+
+
+def multiplied(space: ExecutionSpace, rows: AnyArray, matrix: AnyArray) -> Any:
+    """Return the product of rows (B, k) and a matrix (k, n) by a kernel."""
+    count, (inner, columns) = len(rows), matrix.shape
+    found = space.array_module.empty((count, columns), matrix.dtype)
+    _kernel("multiply", space, matrix.dtype)(
+        -(-count // TOGETHER) * columns,
+        rows=count,
+        inner=inner,
+        columns=columns,
+        left=space.array_module.ascontiguousarray(rows),
+        right=matrix,
+        product=found,
+    )
+    return found
+
+
+def _rotated(frames: AnyArray, vectors: AnyArray) -> Any:
+    """Return few vectors (B, 3, k), or (3, k), in turned frames (B, 3, 3)."""
+    return (frames[:, :, :, None] * vectors[..., None, :, :]).sum(axis=2)
 
 
 def cross(xp: ArrayModule, a: AnyArray, b: AnyArray) -> Any:

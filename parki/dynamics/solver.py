@@ -25,7 +25,7 @@ import numpy as np
 
 from parki.core import EwaldOptions, like_points
 from parki.dynamics import moments
-from parki.dynamics.conjugate import Show, Solved, conjugate, dot
+from parki.dynamics.conjugate import Show, Solved, conjugate, divide, dot
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
 from parki.dynamics.pair_matrix import FEWEST, PairMatrix
@@ -128,14 +128,13 @@ def solve(
     steps = mobility.steps.unused()
     if not equations.count:
         return Solved(0 * k, 0 * f, 0, 0.0)
-    steps.begin(*mobility.recording)
+    steps.begin(*mobility.first.recording)
     # Axes along which a net force moves all spheres by a gauge, so that M need not be positive.
     # If there is one, R does not resist a common velocity of all spheres.
     gauged, xp = moments.gauged(mobility.options), equations.xp
     k, f, d = steps.keep(k=k, f=f, d=mobility.diagonal)
     given = None if start is None else steps.keep(stresslets=start.stresslets, before=start.moves)
     numbers = steps.numbers
-    power = steps.empty("power", (), np.dtype(np.int32))
     if resistance is not None:
         resistance = resistance.recorded(steps)
     if any(gauged):
@@ -189,10 +188,7 @@ def solve(
 
     def begin() -> tuple[Any, Any]:
         """Return forces and motions to start from, by sides that are divided by a power of 2."""
-        numbers[3] = size = np.maximum(abs(k).max(), abs(f).max())
-        power[...] = xp.frexp(size)[1]
-        for side in (k, f):
-            side[...] = np.ldexp(side, -power)
+        power = divide(steps, k, f)
         if any(gauged):
             net[...] = f[:3].sum(axis=1) * along
             alone[...] = net * mobility.alone[:3].mean(axis=1) / equations.count
@@ -224,7 +220,7 @@ def solve(
         last=last,
         freed=together,
         kind=lambda: (resistance is None, mobility.inner, start is None),
-    ).scaled(power)
+    ).scaled(steps.arrays["power"])
     return found if steps.told[3] else found._replace(products=0)
 
 

@@ -165,7 +165,7 @@ class SphereMobility:
 
     def scale(self, moves: str, acts: str, factor: float) -> Any:
         """Return the factor of the sum by which forces or torques make velocities or turns."""
-        return self.points.dtype.type(KINDS[moves, acts][2] * factor)
+        return self.first.dtype.type(KINDS[moves, acts][2] * factor)
 
     def flow(
         self,
@@ -245,6 +245,9 @@ class SphereMobility:
                 shared, couplets, standard_normal, accuracy, size, scales=scales, first=first
             )
             return numbers
+
+        for moves, acts in [key for key in KINDS if torques or key == ("velocity", "force")]:
+            self.plan(moves, acts).forgo_lists()
 
         def product(values: AnyArray) -> Any:
             if not torques:

@@ -20,6 +20,7 @@ from parki.cells import sorted_points
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import make_density, make_moves
 from parki.dynamics.pair_matrix import PairMatrix
+from parki.dynamics.placed import Placed, multiplied, same_shapes
 from parki.ewald.far import stored_mesh
 from parki.ewald.near import p2p
 from parki.ewald.near.sizes import Launch
@@ -157,6 +158,18 @@ def sort_as_devices_do(dtype: type) -> None:
     pairs.acting(np.ones((6, POINTS)), np.diag([1.0, 1.0, -2.0]))
     pairs.brownian_noise(np.ones((4, 3, pairs.first.size)))
     make_moves(space, make_density(space, np.ones((11, POINTS))))
+    move_bodies(dtype)
+
+
+def move_bodies(dtype: type) -> None:
+    """Launch what bodies do alone, also the product for which a host has a library."""
+    places = np.array([[0.2, 0.7], [0.3, 0.6], [0.4, 0.5]], dtype)
+    ball, space = parki.BodyShape.sphere(0.1, 12), get_execution_space("OpenMP")
+    kinds, _ = same_shapes(np, np.dtype(dtype), [ball], np.zeros(2, int))
+    placed = Placed(space, kinds, places, np.repeat([[0.0], [0.6], [0.0], [0.8]], 2, axis=1), dtype)
+    placed.carried(placed.alone(placed.arms)[1])
+    rows, matrix = np.eye(36, dtype=dtype)[:5], kinds[0].answer
+    assert (multiplied(space, rows, matrix) == matrix[:5]).all()
 
 
 def record(dtype: type) -> list[Call]:

@@ -97,6 +97,13 @@ class OneDevice(PlacedOnDevice):
         if self.lists is not None and self.short:
             self.lists.keep = False
 
+    @property
+    def recording(self) -> tuple[object, str, bool]:
+        """What steps with products take, which forgo lists: see `Pipeline.recording`."""
+        self.forgo_lists()
+        long = "" if self.short else "products take longer than their launches"
+        return self, self.applications.problem or long, False
+
     def near(self, dens: AnyArray) -> Any:
         """Return the near field alone of a density (rows, sources), of which more follow."""
         stages, capacity, count = cast(Stages, self.stages), self.capacity, dens.shape[1]

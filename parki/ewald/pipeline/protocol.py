@@ -117,6 +117,14 @@ class Pipeline:
         """The systems and labels of the points that are placed, which graphs have."""
         return None, None
 
+    def forgo_lists(self) -> None:
+        """Take no lists of pairs where near fields are short, because points soon move."""
+
+    @property
+    def recording(self) -> tuple[object, str, bool]:
+        """What `RecordedSteps.begin` takes, of steps with products at the present points."""
+        return self, "products meet other ranks", False
+
     # On one device alone, points can be placed before the host has looked at them.
     def follows(self, arrays: dict[str, AnyArray]) -> bool:
         """Return whether points may be placed before the host has looked at them."""

@@ -34,7 +34,7 @@ class RecordedSteps:
         self.space = space
         self.arrays: dict[str, Any] = {}
         self.told: list[float] = []
-        self._busy = False
+        self._busy = self._apart = False
         self._report: Any = None
         self._graphs: Applications | None = None
         self._owner: Any = None
@@ -70,11 +70,13 @@ class RecordedSteps:
         """Whether steps are recorded, where they can be."""
         return self._graphs is not None and not self._graphs.problem
 
-    def begin(self, owner: object, problem: str) -> None:
+    def begin(self, owner: object, problem: str, apart: bool = False) -> None:
         """Let steps follow that launch what an owner has; graphs for another owner are dropped.
 
-        ``problem`` says why nothing is recorded, if so.
+        ``problem`` says why nothing is recorded, if so; and ``apart`` that products have graphs of
+        their own.
         """
+        self._apart = apart
         if self._graphs is None or self._owner() is not owner:
             self._owner = weakref.ref(owner)
             self._graphs = Applications(problem)
@@ -116,6 +118,23 @@ class RecordedSteps:
             if self._graphs is not None:
                 self._graphs = Applications(self._graphs.problem)
         return own
+
+    def around(
+        self,
+        name: Hashable,
+        before: Callable[[], None] | None,
+        product: Callable[[], None],
+        after: Callable[[], None],
+    ) -> None:
+        """Do what makes a vector, its product, and what takes that, as one graph if they can be."""
+        works = [before] if before else []
+        if not self._apart:
+            self(name, *works, product, after)
+            return
+        if works:
+            self((name, "before"), *works)
+        product()
+        self((name, "after"), after)
 
     def __call__(self, name: Hashable, *works: Callable[[], None]) -> None:
         """Do works on the arrays one after the other, or launch what was recorded of them.

@@ -149,6 +149,24 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
         with self.exclusive():
             return self.terms[0].sum.pipeline
 
+    def forgo_lists(self) -> None:
+        """Take no lists of pairs where near fields are short, because points soon move."""
+        with self.exclusive():
+            for term in self.terms:
+                term.sum.pipeline.forgo_lists()
+
+    @property
+    def recording(self) -> tuple[object, str, bool]:
+        """What `RecordedSteps.begin` takes, of steps with products of this plan where it is now.
+
+        Sums near a wall, and others of several terms, have a graph of their own.
+        """
+        with self.exclusive():
+            of_terms = [term.sum.pipeline.recording for term in self.terms]
+        if self._combination.plain:
+            return of_terms[0]
+        return self, next((problem for _, problem, _ in of_terms if problem), ""), True
+
     @property
     def n_targets(self) -> int:
         """Targets of this rank."""
