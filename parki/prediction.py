@@ -300,7 +300,7 @@ def _moved(
             "'spheres'"
         )
     if rigid:
-        return [(sizes.couplets, ("u", "grad_u"))]
+        return [(sizes.force_dipoles, ("u", "grad_u"))]
     if torques and kernel == "rigid_bodies":
         raise ParkiTypeError(
             "torques was given, but blobs of rigid bodies have forces alone, which add up to the "

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 import parki
 from parki.dynamics import moments
 from parki.ewald.far import p2g
-from parki.ewald.split.lifted import LiftedCouplets
+from parki.ewald.split.faxen import ForceDipoleSplit
 from parki.ewald.split.prolate import Prolate
 
 BOX = np.array([1.2, 1.0, 0.9])
@@ -243,12 +243,12 @@ def test_measured_error(same):
 def test_the_near_field_is_positive_of_small_spheres():
     """As its largest spheres are against the shortest waves of the grid."""
     for c, rc, largest, expected in ((12.0, 0.3, 0.08, True), (12.0, 0.3, 0.2, False)):
-        assert LiftedCouplets(Prolate(c, rc), largest, 2, 2).positive is expected
+        assert ForceDipoleSplit(Prolate(c, rc), largest, 2, 2).positive is expected
 
 
 def test_tables_have_exact_integrals():
     """Without constants, the same stresslet of all spheres would add up errors."""
-    split = LiftedCouplets(Prolate(9.0, 1.0), 0.2, 2, 2)
+    split = ForceDipoleSplit(Prolate(9.0, 1.0), 0.2, 2, 2)
     nodes, weights = np.polynomial.legendre.leggauss(60)
     t = (nodes + 1) / 2
     found = split.tables(1.0, 14)

@@ -14,8 +14,8 @@ from contract import assert_promised, rms
 from numpy.polynomial import chebyshev
 
 import parki
+from parki.ewald.split.faxen import FaxenSplit
 from parki.ewald.split.hasimoto import Hasimoto
-from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.screened import Screened
 from parki.ewald.split.shells import Shells
 from parki.ewald.sums.symbols import Shell
@@ -117,7 +117,7 @@ def test_integrals_of_spheres(radii):
     whole = 2 / 3 - 2 / 9 * sum(a**2 for a in radii)
     assert of_flow(exact) == pytest.approx(whole, abs=1e-13)
     assert 1e-8 < abs(of_flow(cut) - whole) < 1e-6
-    lifted = Lifted(base, max(radii), 2, 2)
+    lifted = FaxenSplit(base, max(radii), 2, 2)
     exact, cut = (f(1.0, 40) for f in (lifted.tables, lifted.radial_polynomials))
     for n, each in enumerate((2 / 3, -4 / 3, 0.0)):
         assert of_flow(exact.level(n)) == pytest.approx(each, abs=1e-9)

@@ -11,8 +11,8 @@ from scipy.special import spherical_jn
 
 import parki
 from parki.ewald.pipeline.one_shot import sum_once
+from parki.ewald.split.faxen import FaxenSplit
 from parki.ewald.split.hasimoto import Hasimoto
-from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.sums.tables import FLOW, Table
 
@@ -196,13 +196,13 @@ def test_errors_grow_with_the_radius(split, term, sides, radius):
         else:  # the mean over directions of the force
             iso, axial = found
             largest.append(np.sqrt((2 * iso**2 + (iso + axial) ** 2) / 3).max())
-    _, peak = Lifted(split, radius, sides, order).enlarged(term, 1.0)
+    _, peak = FaxenSplit(split, radius, sides, order).enlarged(term, 1.0)
     assert peak == pytest.approx(max(1.0, largest[1] / largest[0]), rel=0.05)
 
 
 def test_degrees_are_those_of_the_largest_spheres():
     """Cutting the polynomials costs no more than is allowed, of large spheres as well."""
-    split, delta = Lifted(Prolate(14.0, 1.0), 0.45, 2, 2), 1e-4
+    split, delta = FaxenSplit(Prolate(14.0, 1.0), 0.45, 2, 2), 1e-4
 
     def worst(degree, radius):
         r = np.linspace(0.01, 1, 200)

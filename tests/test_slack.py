@@ -12,7 +12,7 @@ from helpers.recording import let_the_host_record
 import parki
 from parki import EwaldOptions
 from parki.ewald.pipeline.arrival import Arrival
-from parki.ewald.pipeline.capacity import PaddedCapacity
+from parki.ewald.pipeline.placed import PaddedCapacity
 from parki.runtime.spaces import host
 from parki.runtime.spaces.cupy import NotRecordedError
 

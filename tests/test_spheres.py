@@ -103,7 +103,7 @@ def test_far_noise_has_the_far_matrix(radii, box):
 def test_noise_of_torques(radii, box):
     """Forces and torques are one density: its far field is a square, its near field positive."""
     spheres, _, *acts = given(RADII[radii], 3, 1e-4, box=box)
-    turning, shape = spheres._mobility.couplets(), (2, 3, COUNT)
+    turning, shape = spheres._mobility.torque_fields(), (2, 3, COUNT)
     assert turning.plan.setup.split.positive
     stages, far = turning.pipeline.stages, np.zeros((12, COUNT))
     dens = noise.density(*acts)

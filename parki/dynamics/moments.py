@@ -1,16 +1,16 @@
 """Eleven numbers for each sphere, their tensors, and how they move all spheres: `MomentMobility`.
 
 What acts on the fluid is a force F, a torque T and a stresslet S; torque and stresslet are parts of
-a couplet ``D_jk``, the first moment of the forces, ``S_jk + eps_jmk T_m / 2``. What moves is a
+a force dipole ``D_jk``, the first moment of the forces, ``S_jk + eps_jmk T_m / 2``. What moves is a
 velocity U, an angular velocity W and a rate of strain E; W and E are parts of the gradient
 ``L_jk = d u_j / d x_k``. With an orthonormal basis of the stresslets, which are symmetric and have
 no trace, ``F.U + D:L`` is the dot product of eleven numbers with eleven others, in units of
 8 pi viscosity = 1.
 
-Forces are spread over the surfaces of spheres, and couplets over their volumes; velocities and
+Forces are spread over the surfaces of spheres, and force dipoles over their volumes; velocities and
 gradients are means in the same way (Durlofsky, Brady and Bossis, 1987). With a sphere's radius a,
 outside of it, that is ``1 + a^2 lap / 6`` for forces and velocities and ``1 + a^2 lap / 10`` for
-couplets and gradients. It is one sum, for any radii and all boxes: see
+force dipoles and gradients. It is one sum, for any radii and all boxes: see
 `parki.ewald.sums.polydisperse`.
 """
 
@@ -29,7 +29,7 @@ from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.runtime.forks import cached_property
 from parki.settings import MOST_THREADS
-from parki.suspensions.noise import FIRST, Couplets, White, root, split
+from parki.suspensions.noise import FIRST, TorqueFields, White, root, split
 from parki.suspensions.radii import Radii
 from parki.typing import AnyArray, ArrayModule
 
@@ -89,7 +89,7 @@ def _basis() -> Any:
     return basis
 
 
-# Couplets of three unit torques and of five unit stresslets.
+# Force dipoles of three unit torques and of five unit stresslets.
 BASIS = _basis()
 
 
@@ -117,7 +117,7 @@ FEW = 4096  # spheres, whose numbers take less time than to wake another thread
 
 
 def make_density(space: ExecutionSpace, acts: Any) -> Any:
-    """Return forces and couplets (12, N) of eleven numbers (11, N), float64."""
+    """Return forces and force dipoles (12, N) of eleven numbers (11, N), float64."""
     dens = np.empty_like(acts, shape=(12, acts.shape[1]))
     _launch("make_density", space, acts.shape[1], acts=acts, dens=dens)
     return dens
@@ -166,7 +166,7 @@ class MomentMobility:
 
     def __init__(self, points: AnyArray, radii: AnyArray, options: EwaldOptions) -> None:
         self.radii, sizes = radii, Radii.of(radii, points.shape[1])
-        name: Any = sizes.couplets
+        name: Any = sizes.force_dipoles
         self.first: Plan[Any] = Plan(name, points, points, sizes.point_radii, options, want=WANT)
         self.dtype, self.space, self.smallest = self.first.dtype, self.first.space, sizes.smallest
         self.steps = RecordedSteps(self.space)  # of solves, and their memory
@@ -256,13 +256,13 @@ class MomentMobility:
     def __call__(self, dens: Any) -> tuple[Any, Any]:
         """Return velocities (3, N) and gradients (3, 3, N) of the fluid, ``d u_i / d x_j``.
 
-        ``dens`` (12, N) has forces on the fluid, and couplets, the first moments of these.
+        ``dens`` (12, N) has forces on the fluid, and force dipoles, the first moments of these.
         """
         u, gradients = self.first.product(dens)
         return u, gradients
 
 
-class MomentFields(Couplets):
+class MomentFields(TorqueFields):
     """Near field and grid of the eleven numbers of each sphere, as noise takes them."""
 
     rows = (11,)

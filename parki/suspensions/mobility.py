@@ -17,11 +17,11 @@ import numpy as np
 from parki.core import AnyPlan, EwaldOptions, Ranks, RecordedSteps, as_points, summed
 from parki.errors import ParkiValueError
 from parki.suspensions import noise
-from parki.suspensions.noise import Couplets, White
+from parki.suspensions.noise import TorqueFields, White
 from parki.suspensions.radii import ACTS, KINDS, MOVES, Radii
 from parki.typing import AnyArray
 
-ALL = "all", "all"  # what moves by what, in the sum of forces and couplets
+ALL = "all", "all"  # what moves by what, in the sum of forces and their dipoles
 
 
 class SphereMobility:
@@ -48,7 +48,7 @@ class SphereMobility:
         # Until there is a plan, which has them then.
         self._start: Any = points, options, attached
         self._plans: dict[tuple[str, str], Any] = {}
-        self._couplets: Couplets | None = None  # for noise of torques
+        self._torque_fields: TorqueFields | None = None  # for noise of torques
         self._steps: RecordedSteps | None = None
         self._noise_products = noise.FIRST  # which the last noise took
         self._shifted: SphereMobility | None = None
@@ -108,12 +108,12 @@ class SphereMobility:
                 self._start = None
         return self._plans[key]
 
-    def couplets(self) -> Couplets:
+    def torque_fields(self) -> TorqueFields:
         """Return the near field and the grid of noise with torques."""
-        if self._couplets is None:
-            plan = self._plans[ALL] = self.first.beside(self.sizes.couplets, noise.WANT)
-            self._couplets = Couplets(plan)
-        return self._couplets
+        if self._torque_fields is None:
+            plan = self._plans[ALL] = self.first.beside(self.sizes.force_dipoles, noise.WANT)
+            self._torque_fields = TorqueFields(plan)
+        return self._torque_fields
 
     def move(self, points: AnyArray, box: Any = None, attached: Any = None) -> None:
         """Move all plans, and what is attached to them, to points that were checked."""
@@ -237,12 +237,12 @@ class SphereMobility:
             scales = xp.stack([scales, radii**1.5])[:, None]
             scales = scales / plan.dtype.type(math.sqrt(factor))
         first = self._noise_products if plan.space.on_device else 1
-        couplets = self.couplets() if torques and self._apart else None
-        shared: Any = couplets.plan if couplets else plan
+        fields = self.torque_fields() if torques and self._apart else None
+        shared: Any = fields.plan if fields else plan
         if self._apart and shared.setup.split.positive:
             size *= math.sqrt(factor)
             numbers, self._noise_products = noise.split(
-                shared, couplets, standard_normal, accuracy, size, scales=scales, first=first
+                shared, fields, standard_normal, accuracy, size, scales=scales, first=first
             )
             return numbers
 

@@ -2,17 +2,17 @@
 
 `split`: far and near field are positive, each by itself, because `parki.ewald.split.shells`
 multiplies a mode by the square of a shell's transform; and so they are of several radii, if the
-near field reaches far enough for the largest ones (`Lifted.positive`). So their noises are drawn
-apart, and added: the positively split Ewald sum of Fiore, Balboa Usabiaga, Donev and Swan (2017).
-The far one takes white noise on the grid, multiplies it by the root of the multiplier, and gathers
-it as a plan does. Its covariance is the far matrix itself, with all errors of the window. The near
-one takes Lanczos' iteration, of few products with the near matrix.
+near field reaches far enough for the largest ones (`FaxenSplit.positive`). So their noises are
+drawn apart, and added: the positively split Ewald sum of Fiore, Balboa Usabiaga, Donev and Swan
+(2017). The far one takes white noise on the grid, multiplies it by the root of the multiplier, and
+gathers it as a plan does. Its covariance is the far matrix itself, with all errors of the window.
+The near one takes Lanczos' iteration, of few products with the near matrix.
 
-A density of forces and couplets has torques: a torque T is the antisymmetric couplet ``D_jk =
+A density of forces and their dipoles has torques: a torque T is the antisymmetric dipole ``D_jk =
 eps_jmk T_m / 2``, and a sphere turns by half the curl of the mean gradient. They are drawn in the
-same way, by `Couplets`, whose near field is positive up to about the same radius. Without periodic
-axes the far field's kernel fades out, and is not positive there. `root` iterates the whole matrix
-then.
+same way, by `TorqueFields`, whose near field is positive up to about the same radius. Without
+periodic axes the far field's kernel fades out, and is not positive there. `root` iterates the whole
+matrix then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from parki.typing import AnyArray, ArrayModule
 
 WANT = ("u", "grad_u")
 MOST_ENERGY = 1e300  # over a duration, whose root is the size of random forces
-# The couplet's rows that are half of each component of a torque, and minus half.
+# The dipole's rows that are half of each component of a torque, and minus half.
 ROWS = (7, 5), (2, 6), (3, 1)
 
 
@@ -54,7 +54,7 @@ def turns(gradients: AnyArray) -> Any:
     return turns
 
 
-class Couplets:
+class TorqueFields:
     """Near field and grid of forces and torques, as noise takes them, by the plan of their sum."""
 
     rows: tuple[int, ...] = (2, 3)  # of noise
@@ -153,7 +153,7 @@ def standard_normal(rng: Any, dtype: Any) -> White:
 
 def split(
     plan: Plan,
-    couplets: Couplets | None,
+    torque_fields: TorqueFields | None,
     standard_normal: White,
     accuracy: float,
     size: float,
@@ -163,13 +163,14 @@ def split(
 ) -> tuple[Any, int]:
     """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
 
-    With `Couplets` it is noise of velocities and turns. ``scales`` and ``first`` are as for `root`.
+    With `TorqueFields` it is noise of velocities and turns. ``scales`` and ``first`` are as for
+    `root`.
     """
     placed, count = plan.terms[0].sum, plan.n_targets
     with plan.exclusive():
         pipeline, order = cast(OneDevice, placed.pipeline), placed.order
-        fields: OneDevice | Couplets = couplets or pipeline
-        start = standard_normal((*((3,) if couplets is None else couplets.rows), count))
+        fields: OneDevice | TorqueFields = torque_fields or pipeline
+        start = standard_normal((*((3,) if torque_fields is None else torque_fields.rows), count))
         far = fields.brownian_noise(standard_normal, count)
         far *= far.dtype.type(size)
         repeated = fields.repeated if pipeline.short else None

@@ -71,7 +71,7 @@ class Radii(NamedTuple):
         return {key: kernel(name, largest=self.largest) for key, (*_, name) in KINDS.items()}
 
     @property
-    def couplets(self) -> str:
+    def force_dipoles(self) -> str:
         """The name of the sum of forces and torques together."""
         if self.point_radii is None:
             return kernel("sphere_dipoles", radius=self.largest)

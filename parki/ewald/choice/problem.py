@@ -20,8 +20,8 @@ from parki.ewald.far.padding import Padding, pad
 from parki.ewald.lattice import Lattice
 from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, CortezSplit, core_of
+from parki.ewald.split.faxen import EqualForceDipoleSplit, FaxenSplit, ForceDipoleSplit
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.lifted import AlikeCouplets, Lifted, LiftedCouplets
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.screened import REACH, screened, with_friction
 from parki.ewald.split.shells import Shells
@@ -181,9 +181,9 @@ class Problem:
         if symbol.shells:
             return Shells(split.endless, symbol.shells, symbol.order)
         if any(symbol.laplacians):
-            pair, kind = SUMS[self.kernel].pair, Lifted
+            pair, kind = SUMS[self.kernel].pair, FaxenSplit
             if any(source.ball for source in SUMS[self.kernel].sources):
-                kind = AlikeCouplets if pair.point_radii is None else LiftedCouplets
+                kind = EqualForceDipoleSplit if pair.point_radii is None else ForceDipoleSplit
             return kind(split.endless, pair.largest, sum(symbol.laplacians), symbol.order)
         if symbol.friction:
             return with_friction(split, symbol.friction)

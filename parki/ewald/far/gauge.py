@@ -147,7 +147,7 @@ class PlaneModes:
 
         A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s) ,  j = 1, 2
 
-    times the factors of the window and the grid. For dipoles and couplets -D_j3 stands in place of
+    times the factors of the window and the grid. For force dipoles -D_j3 stands in place of
     ``q_j n_3 + n_j q_3``, and for charges' dipoles -d_3, in the only component. Charges add q, and
     quadrupoles -k^2 Q_33. Spheres have a second grid, of their density times a square of radii.
 

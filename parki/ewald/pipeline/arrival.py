@@ -12,10 +12,8 @@ import numpy as np
 
 from parki.ewald.choice.clustering import PairDensity, pair_density
 from parki.ewald.choice.memory import Memory, Use, check_memory, is_free
-from parki.ewald.pipeline.capacity import PaddedCapacity
 from parki.ewald.pipeline.invalid_values import ReplacedValues
-from parki.ewald.pipeline.occupancy import CROWDED
-from parki.ewald.pipeline.placed import PlacedOnDevice
+from parki.ewald.pipeline.placed import CROWDED, PaddedCapacity, PlacedOnDevice
 from parki.ewald.pipeline.protocol import clear_cache
 from parki.ewald.pipeline.replay import Replay, why_not
 from parki.ewald.pipeline.setup import Setup, choose

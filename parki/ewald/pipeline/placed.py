@@ -2,21 +2,142 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from parki.cells.sorted_points import SortedPoints
 from parki.ewald.choice.memory import Memory
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline.capacity import PaddedCapacity
-from parki.ewald.pipeline.occupancy import OccupancyStatistics
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.replay import Applications, Replay
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.solver_box import LatticeNumbers, SolverBox
 from parki.ewald.task import Task
-from parki.typing import AnyArray
+from parki.runtime import ExecutionSpace
+from parki.settings import MOST_THREADS
+from parki.typing import AnyArray, ArrayModule
+
+# Parameters still suit while the pairs that share a cell change by no more than this part of their
+# number: `choice.reuse` allows more. Fewer pairs than points take no time, and change by chance:
+# images behind a wall have few near the targets.
+CROWDED = 0.1
+MOST_ITEMS = 1 << 12  # work items that count pairs, each of some cells
+
+
+class OccupancyStatistics:
+    """How many pairs share a cell: now, and when the parameters were last found to suit.
+
+    Three numbers follow from how the stages have sorted the points. Only where they differ is
+    `Setup.suits` asked, which counts the close pairs of a sample.
+
+    Attributes
+    ----------
+    suited : list of 3 floats or None
+        The numbers when the parameters were last found to suit.
+    report : HostReport, DeviceReport or None
+        The numbers of now, once they were counted; and last how many coordinates did not fit.
+    points : int
+        Targets or sources, whichever are more.
+    """
+
+    def __init__(self) -> None:
+        self.suited: list[float] | None = None
+        self.report: Any = None
+        self.points = 0
+
+    def begin(self, space: ExecutionSpace) -> Any:
+        """Return the report, of which the last number may be counted up."""
+        self.report = self.report or space.adapter.report(4)
+        return self.report
+
+    def count(self, stages: Stages) -> None:
+        """Count pairs of the near field, and of the far field's sorts; waits for nothing."""
+        near, far = stages.p2p, (stages.g2p.targets.counts, stages.p2g.sources.counts)
+        trg, src = near.targets.counts, near.sources.counts
+        self.points = max(near.targets.cells.size, near.sources.cells.size)
+        space, first = stages.setup.task.space, self.report is None
+        numbers = self.begin(space).numbers
+        if not first:
+            numbers[:3] = 0
+        sizes = {"near": trg.size, "trg_far": far[0].size, "src_far": far[1].size}
+        most = max(sizes.values())
+        items = min(MOST_ITEMS, most)
+        kernel = SortedPoints.pairs_kernel(space, stages.setup.task.executor)
+        threads = 1 if most <= MOST_ITEMS else MOST_THREADS  # no thread of a CPU need wake
+        cells = {"trg": trg, "src": src, "gathered": far[0], "spread": far[1]}
+        kernel(3 * items, threads, items=items, pairs=numbers, **sizes, **cells)
+
+    def read(self) -> list[float]:
+        """Return the numbers of now, for which the host waits."""
+        self.report.send()
+        return self.received()
+
+    def received(self) -> list[float]:
+        """Return the numbers that were sent last, for which the host waits."""
+        return cast(list[float], self.report.read()[:3])
+
+    def matches(self, now: list[float]) -> bool:
+        """Return whether numbers are about those that suited."""
+        pairs = zip(now, cast(list[float], self.suited), strict=True)
+        return all(abs(n - before) <= CROWDED * max(before, self.points) for n, before in pairs)
+
+
+# One more column for each this many points; and the least part of all columns that points fill.
+EACH, LEAST = 10, 0.8
+
+
+class PaddedCapacity(NamedTuple):
+    """Columns for targets and sources.
+
+    Launches that were recorded have fixed sizes. Where points come and go, the columns beyond them
+    are the first points again, as sources without a density and as targets that nobody asks for.
+    """
+
+    targets: int
+    sources: int
+
+    @classmethod
+    def of(cls, arrays: dict[str, AnyArray]) -> PaddedCapacity:
+        """Return the slack for arrays of points, by name: "trg", and "src" if they are others."""
+        targets = arrays["trg"].shape[1]
+        sources = arrays["src"].shape[1] if "src" in arrays else targets
+        return cls(targets + -(-targets // EACH), sources + -(-sources // EACH))
+
+    def takes(self, arrays: dict[str, AnyArray]) -> bool:
+        """Return whether there is slack for other arrays, and not too much."""
+        sizes = [(self._columns(name), array.shape[1]) for name, array in arrays.items()]
+        return all(LEAST * columns <= n <= columns for columns, n in sizes)
+
+    def points(self, xp: ArrayModule, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+        """Return arrays of points, normals and tensor targets that fill the slack."""
+        filled = {}
+        for name, array in arrays.items():
+            n, columns = array.shape[1], self._columns(name)
+            filled[name] = xp.empty((len(array), columns), dtype=array.dtype)
+            filled[name][:, :n] = array
+            filled[name][:, n:] = array[:, : columns - n]
+        return filled
+
+    def densities(self, xp: ArrayModule, dens: AnyArray) -> Any:
+        """Return densities (k, rows, sources) that fill the slack."""
+        filled = xp.zeros((*dens.shape[:-1], self.sources), dtype=dens.dtype)
+        filled[..., : dens.shape[-1]] = dens
+        return filled
+
+    def results(self, xp: ArrayModule, results: dict[str, AnyArray]) -> dict[str, Any]:
+        """Return memory for results at all targets that there is slack for."""
+        return {
+            name: array
+            if name == "strain"  # has no targets
+            else xp.empty((*array.shape[:-1], self.targets), dtype=array.dtype)
+            for name, array in results.items()
+        }
+
+    def _columns(self, name: str) -> int:
+        of_sources = name in ("src", "src_radii", "norms")
+        return self.sources if of_sources else self.targets
 
 
 class PlacedOnDevice(Pipeline):

@@ -32,9 +32,9 @@ class FaxenCorrections(NamedTuple):
     """Numbers of points, such as radii, in solver units; and what multiplies Laplacians.
 
     Spheres of radius a, which differ, multiply a mode k by ``1 - (k a)^2 / 6``, or 1/10 for 1/6
-    where they carry couplets, or gradients are averaged over them. Their densities are spread onto
-    the grid, and times a^2 / 6 onto a second one, for the Laplacian of their field. Targets gather
-    both.
+    where they carry force dipoles, or gradients are averaged over them. Their densities are spread
+    onto the grid, and times a^2 / 6 onto a second one, for the Laplacian of their field. Targets
+    gather both.
 
     Attributes
     ----------
@@ -93,10 +93,10 @@ class FaxenCorrections(NamedTuple):
         if plane is not None:
             modes.append(plane.apply(buffer if p2g.sorts else dens))
         if self.faxen_factors[1] is not None:
-            lifted = dens * self.faxen_factors[1]
-            p2g.apply(lifted, buffer, grid, second)
+            scaled = dens * self.faxen_factors[1]
+            p2g.apply(scaled, buffer, grid, second)
             if plane is not None:
-                modes.append(plane.apply(buffer if p2g.sorts else lifted))
+                modes.append(plane.apply(buffer if p2g.sorts else scaled))
         return sums, modes
 
     def gather(

@@ -35,7 +35,7 @@ LEAST = -0.05
 
 
 @dataclass(frozen=True)
-class Lifted(OfPoints):
+class FaxenSplit(OfPoints):
     """The split of points ``base``, and of their Laplacians, which the grid has apart.
 
     Parameters
@@ -53,7 +53,7 @@ class Lifted(OfPoints):
     sides: int
     order: int
 
-    def scaled(self, factor: float) -> Lifted:
+    def scaled(self, factor: float) -> FaxenSplit:
         """Return the same split with all lengths multiplied by ``factor``."""
         return replace(self, base=self.base.scaled(factor), largest=self.largest * factor)
 
@@ -139,17 +139,17 @@ def _tail(base: Split, order: int) -> Tail:
     return Tail(base, order, 1.0, shapes)
 
 
-# Integrals over all space of the flow of forces, and of the gradient of the flow of couplets, as
-# in `quadrature`: of points, of the Laplacian of their field, and of its.
+# Integrals over all space of the flow of forces, and of the gradient of the flow of their dipoles,
+# as in `quadrature`: of points, of the Laplacian of their field, and of its.
 WHOLE = (2 / 3, 1.0), (-4 / 3, 0.0), (0.0, 0.0)
 _NODES = 96
 
 
 @dataclass(frozen=True)
-class LiftedCouplets(Lifted):
-    """The split of points, and of their Laplacians, for pairs of forces and couplets.
+class ForceDipoleSplit(FaxenSplit):
+    """The split of points, and of their Laplacians, for pairs of forces and force dipoles.
 
-    Forces and velocities have the factor ``1 - (k a)^2 / 6``, couplets and gradients
+    Forces and velocities have the factor ``1 - (k a)^2 / 6``, force dipoles and gradients
     ``1 - (k a)^2 / 10``. So pairs take more functions of the distance than forces do, and combine
     tables T_n of the same three levels by other weights. Errors beyond the cut-off are bounded by
     errors with the larger factor.
@@ -191,7 +191,7 @@ class LiftedCouplets(Lifted):
 
 
 @dataclass(frozen=True)
-class AlikeCouplets(LiftedCouplets):
+class EqualForceDipoleSplit(ForceDipoleSplit):
     """The same split for spheres of one radius, the largest."""
 
     def tables(self, rc: float, degree: int) -> RadialTables:
@@ -229,8 +229,8 @@ def _balanced(tables: RadialTables, flow: float, slope: float) -> RadialTables:
     """Return T_0 to T_3 by which kernels have the right integrals over the ball of the cut-off.
 
     In units of the cut-off these are ``int (4 T_0 - 4/3 t^2 T_1) t^2 dt`` of the flow of forces and
-    ``int (15 T_1 - 10 t^2 T_2 + t^4 T_3) t^2 dt`` of the gradient of the flow of couplets, which is
-    minus ``int (5 psi_1 + t^2 psi_2) t^2 dt`` of `parki.ewald.split.quadrature`.
+    ``int (15 T_1 - 10 t^2 T_2 + t^4 T_3) t^2 dt`` of the gradient of the flow of their dipoles,
+    which is minus ``int (5 psi_1 + t^2 psi_2) t^2 dt`` of `parki.ewald.split.quadrature`.
     """
     t0, t1, t2, t3 = (tables.smooth(n) for n in range(4))
     nodes, own = gauss(_NODES)
