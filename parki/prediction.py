@@ -113,6 +113,7 @@ class _OneSum(NamedTuple):
     options: EwaldOptions
     shared: SharedAddend | None = None
     scale: tuple[float, int] | None = None
+    gap: float | None = None  # of two walls
 
 
 class _Machine(NamedTuple):
@@ -349,7 +350,9 @@ def _sums(kernel: str, want: str | tuple[str, ...], options: EwaldOptions) -> It
         return
     scales = {name: (size, power) for name, size, power in request.composite.scales}
     for one in together(joined(request.composite.addends)):
-        yield _OneSum(one.kernel, one.want, options.of_sums(), one, scales.get(one.kernel))
+        yield _OneSum(
+            one.kernel, one.want, options.of_sums(), one, scales.get(one.kernel), options.gap
+        )
 
 
 def _chosen(
@@ -406,6 +409,8 @@ def _sample(
     """Return random points of a sum, where maps put them, as if the box were along the axes."""
     rng = np.random.default_rng(0)
     edges = lattice.by_user(lattice.sides + lattice.origin)[:, None]
+    if single.gap is not None:
+        edges[2] = single.gap
     trg = edges * rng.random((3, targets))
     src = trg if same else edges * rng.random((3, sources))
     if single.shared is None:

@@ -69,6 +69,9 @@ Radial = Literal["polynomial", "erfc", "rational"]
 Mean = Literal["zero", "flux"]
 ExcludeImage = Literal["nearest", "given"]
 Wall = Literal["no-slip"]
+# One wall, below; or the lower and the upper one.
+Walls: TypeAlias = Wall | tuple[Wall | None, Wall | None] | None
+MeanFlow = Literal["no-gradient", "no-flux"]
 P2PMethod = Literal["auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"]
 P2GMethod = Literal["auto", "owner", "tile", "base", "source", "grid", "hybrid"]
 G2PMethod = Literal["auto", "target", "base", "tile"]
@@ -126,7 +129,8 @@ class OptionKeywords(TypedDict, total=False):
     cutoff: float | None
     dl_mean: Mean | None
     exclude_image: ExcludeImage | None
-    wall: Wall | None
+    wall: Walls
+    mean_flow: MeanFlow | tuple[MeanFlow, MeanFlow] | None
     deterministic: bool
     expert: Any  # `parki.Expert`, which imports this module
 

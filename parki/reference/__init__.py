@@ -31,11 +31,12 @@ Both parts are cut off at exp(-6.3^2) = 6e-18, so every field is accurate to abo
 rms. `split` has their common parts, and `direct` checks the arguments and adds them.
 
 `rigid_spheres` has two rigid spheres by series, and many of them by forces, torques and stresslets;
-`walls` has one that moves towards a wall.
+`walls` has one that moves towards a wall, and `slit` forces between two of them, by modes.
 """
 
 from parki.reference.direct import direct_sum
 from parki.reference.rigid_spheres import two_spheres
+from parki.reference.slit import between_walls
 from parki.reference.walls import drag_towards_wall
 
-__all__ = ["direct_sum", "drag_towards_wall", "two_spheres"]
+__all__ = ["between_walls", "direct_sum", "drag_towards_wall", "two_spheres"]

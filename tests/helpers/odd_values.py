@@ -55,7 +55,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "cutoff": (0.2, 0.4, 3.0, 1e-3),
     "dl_mean": ("zero", "flux"),
     "exclude_image": ("nearest", "given"),
-    "wall": ("no-slip",),
+    "wall": ("no-slip", ("no-slip", "no-slip"), ("no-slip", None)),
+    "mean_flow": ("no-gradient", ("no-gradient", "no-flux")),
     "deterministic": (True, False),
     "expert": (
         *(Expert(sources_per_cell=count) for count in (5.0, 50, 1e-3, 1e6)),

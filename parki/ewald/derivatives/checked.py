@@ -11,12 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.derivatives.between_walls import Correction, correction_of
 from parki.ewald.derivatives.by_box import NAMES
 from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
+from parki.ewald.points.arguments import refuse_between_walls
 from parki.ewald.points.extent import resolve
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
@@ -72,6 +74,17 @@ class CheckedDerivative(NamedTuple):
         """
         meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
         names_of(label, names, meaning, mapping=label == "tangents")
+        refuse_between_walls(
+            options,
+            {
+                "systems": systems is not None,
+                "comm": not ranks.serial,
+                "a change of a change": bool(moves),
+                **{f"{label} {name!r}": name in NAMES for name in names},
+            },
+            "there are first derivatives by points, densities and normals, of one system in one "
+            "process: take differences of those",
+        )
         request = SumRequest.of(kernel, want, options, by={*names, *moves})
         cloud = request.cloud(trg, src, norms, options, systems=systems, exclude=exclude)
         if looked or request.composites or "norms" in cloud.arrays:
@@ -176,6 +189,20 @@ class CheckedDerivative(NamedTuple):
             for same in shared.lists
         ]
 
+    @property
+    def correction(self) -> Correction | None:
+        """What images in two walls lack, where there are two."""
+        if not self.request.near or self.cloud.options.gap is None:
+            return None
+        return correction_of(
+            self.request.near,
+            self.cloud.options,
+            sources=self.cloud.sources,
+            components=math.prod(self.request.density),
+            dtype=self.cloud.trg.dtype,
+            xp=self.cloud.xp,
+        )
+
     def _options(self, kernel: str) -> EwaldOptions:
         """Return the options of a sum, with the tolerance that the scale of its results allows."""
         for name, size, power in self.request.whole.scales:
@@ -192,6 +219,9 @@ class CheckedDerivative(NamedTuple):
         """
         rows = math.prod(self.request.density)
         of_sums = [one.pulled(v, dens=dens, wrt=wrt, rows=rows) for one in sums]
+        if (rest := self.correction) is not None:
+            trg, cloud = self.cloud.trg, {"points": self.cloud.src, "norms": self.cloud.norms}
+            of_sums.append(rest.pulled(v, trg=trg, cloud=cloud, dens=dens, wrt=wrt, rows=rows))
         parts = {name: [part for each in of_sums for part in each[name]] for name in wrt}
         many = len(next(iter(v.values())))
 
@@ -234,6 +264,9 @@ class CheckedDerivative(NamedTuple):
     def pushed(self, dens: AnyArray, moves: Arrays) -> Arrays:
         """Return the changes (k, rows, Nt) of results for changes of inputs; "dens" has k."""
         parts = [part for one in self.sums for part in one.pushed(dens, moves)]
+        if (rest := self.correction) is not None:
+            cloud = {"points": self.cloud.src, "norms": self.cloud.norms}
+            parts += rest.pushed(dens, moves, trg=self.cloud.trg, cloud=cloud)
         return {
             name: reduce(add, [rows for result, rows in parts if result == name])
             for name in self.request.results

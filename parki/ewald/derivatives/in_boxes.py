@@ -20,6 +20,7 @@ from parki.ewald.geometry.systems import (
 )
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
+from parki.ewald.points.arguments import refuse_between_walls
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.sums.maps import Arrays
@@ -75,6 +76,8 @@ class InBoxes(NamedTuple):
         ------
         ParkiValueError, ParkiTypeError
         """
+        remedy = "a sum has one system: call it for each, with its box"
+        refuse_between_walls(options, {"boxes": True}, remedy)
         free = EwaldOptions(
             0,
             tolerance=options.tolerance,

@@ -28,6 +28,7 @@ from parki.ewald.options.expert import (
     set_positive,
     understanding,
 )
+from parki.ewald.options.walls import check_between, checked_mean_flow, checked_walls
 from parki.html import table
 from parki.interchange import told_apart
 from parki.meaning import Varied, refuse_variable, values_of, varied
@@ -39,10 +40,11 @@ from parki.typing import (
     Densities,
     ExcludeImage,
     Mean,
+    MeanFlow,
     Periodicity,
     Precision,
     SpaceName,
-    Wall,
+    Walls,
 )
 
 # Below these, rounding in the dtype outweighs the method's own error.
@@ -53,7 +55,6 @@ CHOICES = {
     "precision": ("full", "mixed"),
     "dl_mean": ("zero", "flux"),
     "exclude_image": ("nearest", "given"),
-    "wall": ("no-slip",),
 }
 # Targets and sources up to which applications are recorded. More keep a device busy while the host
 # launches, and the copies of density and results would take memory.
@@ -118,11 +119,16 @@ class EwaldOptions(metaclass=Shown):
         may be wrapped, or the one at the positions given, as of bodies whose points are together. A
         body that is longer than half a period needs "given". Default: nearest, with a warning where
         the points of a label are on more than half of a period.
-    wall : {"no-slip"}, optional
+    wall : {"no-slip"}, or a pair of these and None, optional
         A plane without slip at x3 = 0, normal to the last axis, which is free: points are at or
         above it, up to the length of the box. For `stokes_sl`, `stokes_dipole` and `stokes_dl`, and
         for `parki.Spheres`. Its promise is larger than that of ``tolerance``, by the heights of the
-        points: see ``docs/gauges.md``.
+        points: see ``docs/gauges.md``. A pair is the lower and the upper wall: with ``("no-slip",
+        "no-slip")``, two periodic axes and the third length of the box for their distance, the
+        points are between two such planes. ``("no-slip", None)`` is one.
+    mean_flow : {"no-gradient", "no-flux"}, or one for each periodic axis, optional
+        Between two walls: whether the fluid has no mean pressure gradient along them, or no net
+        flux. Default: no gradient.
     deterministic : bool
         The same result every time, bit for bit, for the same points in the same order: devices
         share crowded places among fewer teams, and parameters are chosen by built-in numbers,
@@ -148,7 +154,8 @@ class EwaldOptions(metaclass=Shown):
     cutoff: float | None = None
     dl_mean: Mean | None = None
     exclude_image: ExcludeImage | None = None
-    wall: Wall | None = None
+    wall: Walls = None
+    mean_flow: MeanFlow | tuple[MeanFlow, MeanFlow] | None = None
     deterministic: bool = False
     expert: Expert = USUAL
 
@@ -162,8 +169,9 @@ class EwaldOptions(metaclass=Shown):
             raise ParkiValueError(f"tolerance is {tolerance}; expected at most {most}")
         if self.cutoff is not None:
             set_positive(self, "cutoff", "the cut-off of the near field in the unit of box")
+        object.__setattr__(self, "wall", checked_walls(self.wall))
         for name, choices in CHOICES.items():
-            if name not in ("dl_mean", "exclude_image", "wall") or getattr(self, name) is not None:
+            if name not in ("dl_mean", "exclude_image") or getattr(self, name) is not None:
                 require_one_of(self, name, choices)
         if not isinstance(self.deterministic, (bool, np.bool_)):
             raise ParkiTypeError(f"deterministic is {self.deterministic!r}; expected True or False")
@@ -181,6 +189,9 @@ class EwaldOptions(metaclass=Shown):
                 f"wall is {self.wall!r}, but periodicity is {self.periodicity}; a wall is normal "
                 "to the last axis, which must be free: choose periodicity 0, 1 or 2"
             )
+        object.__setattr__(self, "mean_flow", checked_mean_flow(self.mean_flow, self.wall))
+        if isinstance(self.wall, tuple):
+            check_between(self.wall, self.periodicity, self.box)
         if self.execution_space is not None:
             space_name(self.execution_space)
 
@@ -258,10 +269,15 @@ class EwaldOptions(metaclass=Shown):
                 "axes, along which the box is the extent of the plan's first points"
             )
         other = copy(self)  # the other fields were checked
-        for name in ("cell", "edges", "ends", "of_derivatives"):
+        for name in ("cell", "edges", "ends", "gap", "of_derivatives"):
             other.__dict__.pop(name, None)
         object.__setattr__(other, "box", Moving(rows) if tilts else rows)
         other._check_tilted()
+        if other.gap != self.gap:
+            raise ParkiValueError(
+                f"box is {box!r}, whose walls are {other.gap:g} apart, but those of the plan are "
+                f"{self.gap:g} apart; keep the third length, or make a new plan"
+            )
         return other
 
     @property
@@ -322,11 +338,17 @@ class EwaldOptions(metaclass=Shown):
         """Whether sums are composites, of sources and of their images behind a wall."""
         return self.wall is not None
 
+    @cached_property
+    def gap(self) -> float | None:
+        """The distance of two walls; None if there are no two."""
+        return self.edges[2] if isinstance(self.wall, tuple) else None
+
     def of_sums(self) -> EwaldOptions:
         """Return the options of the sums of a composite."""
         if not self.walled:
             return self
-        return Mirrored(**{field.name: getattr(self, field.name) for field in fields(self)})
+        kind = Mirrored if self.gap is None else MirroredTwice
+        return kind(**{field.name: getattr(self, field.name) for field in fields(self)})
 
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
@@ -460,6 +482,22 @@ class Mirrored(EwaldOptions):
     def images_below(self, of_sources: Any) -> bool:
         """Return whether all sources are below the wall; targets are above it."""
         return len(of_sources) > 0 and bool(of_sources[:, 2].max() <= 0)
+
+
+@dataclass(frozen=True)
+class MirroredTwice(Mirrored):
+    """Options of the sums between two walls, whose box reaches as far beyond each of them."""
+
+    @cached_property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """Where the box begins and ends along each axis."""
+        x, y, z = self.edges
+        return (*_from_zero(x, y), (-z, 2 * z))  # type: ignore[operator]
+
+    def images_below(self, of_sources: Any) -> bool:
+        """Return whether all sources are below the lower wall, or all above the upper one."""
+        above = len(of_sources) > 0 and bool(of_sources[:, 2].min() >= self.edges[2])
+        return above or super().images_below(of_sources)
 
 
 def _from_zero(*lengths: float | None) -> tuple[tuple[float, float], ...]:

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.ewald.checks import Sample, promise
+from parki.ewald.checks import Sample, finer_tolerance, promise
+from parki.ewald.derivatives.between_walls import Correction, correction_of
 from parki.ewald.geometry.boxes import WHOLE
 from parki.ewald.pipeline.one_shot import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
@@ -23,10 +24,17 @@ from parki.ewald.pipeline.replay import Replay, launch_mode
 from parki.ewald.placement.placement import Placement
 from parki.ewald.placement.term import PlacedTerm, Places
 from parki.ewald.points import check_outputs
+from parki.ewald.points.cloud import Cloud
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums.composite import Composite, by_density
+from parki.ewald.sums.maps import Arrays
 from parki.interchange import to_host
 from parki.typing import AnyArray
+
+
+def cloud_of(cloud: Cloud) -> Arrays:
+    """Return the sources as maps take them."""
+    return {"points": cloud.src, "norms": cloud.norms}
 
 
 class LinearCombination:
@@ -59,6 +67,7 @@ class LinearCombination:
         # Plans that transpose, by result; and the versions of the points that these have.
         self._plans: dict[str, Any] = {}
         self._versions: dict[str, object] = {}
+        self._corrections: dict[Any, Correction] = {}  # by the box
 
     @property
     def terms(self) -> tuple[PlacedTerm, ...]:
@@ -82,6 +91,32 @@ class LinearCombination:
         count = self.counts[0]
         return {n: (*several, *shape, count) for n, shape in self.request.results.items()}
 
+    @property
+    def correction(self) -> Correction | None:
+        """What images in two walls lack in the present box; None without two walls."""
+        near, options = self.request.near, self.placement.options
+        if options.gap is None or not near:
+            return None
+        count = self.counts[1] if options.densities == "any" else 1
+        key = count, str(options.box)
+        if key not in self._corrections:
+            made = correction_of(
+                near,
+                options,
+                sources=count,
+                components=math.prod(self.request.density),
+                dtype=self.placement.cloud.trg.dtype,
+                xp=self.space.array_module,
+            )
+            self._corrections = {key: made}
+        return self._corrections[key]
+
+    def _correct(self, values: AnyArray, totals: dict[str, Any]) -> None:
+        """Add the correction to results (k, rows, N), where there is one."""
+        if len(values) and (correction := self.correction) is not None:
+            cloud = self.placement.cloud
+            correction.add(values, totals, cloud_of(cloud), cloud.trg)
+
     # ------------------------------------------------------------------ apply
     def apply(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
         """Return the wanted results of a density that was checked, or of several."""
@@ -103,6 +138,7 @@ class LinearCombination:
             self._sum(values, totals, watch)
             if commit_pending():
                 self._sum(values, totals, watch)
+        self._correct(values, totals)
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
 
@@ -164,8 +200,11 @@ class LinearCombination:
         return not self.placement.commit_pending()
 
     def describe(self) -> list[str]:
-        """Return a line that says why there is no graph of all terms, if so."""
-        return [f"  launches of all sums: {launch_mode(self._problem)}"] if self._problem else []
+        """Return lines on the correction, and why there is no graph of all terms, if so."""
+        lines = [] if self.correction is None else [self.correction.describe()]
+        if self._problem:
+            lines.append(f"  launches of all sums: {launch_mode(self._problem)}")
+        return lines
 
     # ------------------------------------------------------------------ transposed
     def transposed(self, rows: dict[str, Any], make: Callable[..., Any]) -> Any:
@@ -242,6 +281,9 @@ class LinearCombination:
         dens = np.zeros_like(first, shape=(len(first), rows, self.counts[1]))
         for term in self.terms if len(first) else ():
             dens[..., term.columns.place("src")] += term.transposed(values, rows)
+        if len(first) and (correction := self.correction) is not None:
+            cloud = self.placement.cloud
+            dens += correction.transposed(values, cloud.trg, cloud_of(cloud), rows)
         return dens
 
     # ------------------------------------------------------------------ errors
@@ -261,6 +303,10 @@ class LinearCombination:
             for name, bound in term.bounds(values):
                 total = totals[name]
                 total[:, term.numbers] += np.reshape(bound, (len(values), -1))
+        if len(values) and (correction := self.correction) is not None:
+            norms = self.placement.cloud.norms
+            for name, bound in correction.bounds(values, norms).items():
+                totals[name] += bound[:, None]
         per_result = [total if systems else total[:, 0] for total in totals.values()]
         if several:
             return tuple(per_result)
@@ -298,4 +344,10 @@ class LinearCombination:
             }
             places = places._replace(columns=columns, of_targets=of_targets)
             term.add_results(sampled, totals, places)
+        if (correction := self.correction) is not None:
+            cloud, near = self.placement.cloud, self.request.near
+            finer = finer_tolerance(correction.tolerance)
+            trg = cloud.trg[:, self.space.array_module.asarray(sample.chosen)]
+            made = Correction(near, self.placement.options, tolerance=finer, xp=cloud.xp)
+            made.add(values[None], totals, cloud_of(cloud), trg)
         return {name: total[0] for name, total in totals.items()}

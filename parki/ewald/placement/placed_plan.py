@@ -25,6 +25,7 @@ from parki.ewald.pipeline.setup import Setup
 from parki.ewald.placement.combination import LinearCombination
 from parki.ewald.placement.placement import Placement
 from parki.ewald.placement.term import PlacedTerm
+from parki.ewald.points.arguments import refuse_between_walls
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
@@ -74,6 +75,15 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
             rows = None if boxes is None else rows_of_boxes(boxes)
             if rows is not None:
                 options = replace(options, box=rows[0])
+            refuse_between_walls(
+                options,
+                {
+                    "systems": systems is not None,
+                    "boxes": boxes is not None,
+                    "comm": not ranks.serial,
+                },
+                "a plan has one system, in one process: make a plan of parki.Plan for each",
+            )
             request = SumRequest.of(kernel, want, options)
             placement = Placement(ranks, options, rows)
             cloud = placement.checked(
@@ -187,7 +197,9 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
             return np.array(self._placement.boxes, dtype=float)
         lattice = self.points.lattice
         lengths = lattice.by_user(lattice.sides)
-        if self.options.walled:  # the box of the sums reaches below the wall
+        if self.options.gap is not None:
+            lengths[2] = self.options.gap
+        elif self.options.walled:  # the box of the sums reaches below the wall
             lengths[2] += self.origin[2]
         if self.options.cell is None:
             return lengths

@@ -160,6 +160,12 @@ def check_extent(name: str, points: AnyArray, extent: AnyArray, options: EwaldOp
             "points, so that all are at the wall or above it"
         )
     lowest, highest = limits(options, points.dtype)
+    gap = options.gap
+    if gap is not None and extent[1, 2] > limits(options, points.dtype)[1, 2]:
+        raise ParkiValueError(
+            f"{name} reaches to {extent[1, 2]:g} along axis 2, above the upper wall at {gap:g}; "
+            "points must be between the walls: shift them, or enlarge the third length of box"
+        )
     for axis, length in enumerate(options.edges):
         low, high = extent[:, axis]
         if length is None or (lowest[axis] <= low and high <= highest[axis]):
@@ -176,6 +182,20 @@ def check_extent(name: str, points: AnyArray, extent: AnyArray, options: EwaldOp
             "enlarge the box, shift the points, or give None for that edge of the box"
         )
     return extent
+
+
+def refuse_between_walls(options: EwaldOptions, present: dict[str, bool], remedy: str) -> None:
+    """Refuse what sums between two walls do not have: names of what is present, if it is.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    there = [name for name, is_there in present.items() if is_there]
+    if options.gap is not None and there:
+        raise ParkiValueError(
+            f"{there[0]} was given, but wall is {options.wall!r}; between two walls {remedy}"
+        )
 
 
 def limits(options: EwaldOptions, dtype: DType) -> NDArray[np.float64]:

@@ -69,7 +69,9 @@ class SumRequest:
         """
         if options.walled:
             names, up = check_names(want), options.axes.index(2)
-            parts = tuple(near_wall(kernel, options.wall, n, up=up, by=by) for n in names)
+            parts = tuple(
+                near_wall(kernel, options.wall, n, up=up, by=by, gap=options.gap) for n in names
+            )
         elif isinstance(kernel, Composite):
             names = check_names(want)
             parts = tuple(of_result(kernel, n) for n in names)
@@ -108,6 +110,12 @@ class SumRequest:
     def name(self) -> str:
         """The name of the sum."""
         return self.whole.name if self.composites else str(self.kernel)
+
+    @property
+    def near(self) -> dict[str, tuple[str, str]]:
+        """For each result the sum near walls, and what is wanted of it; empty without walls."""
+        pairs = zip(self.results, self.composites, strict=False)
+        return {name: part.near for name, part in pairs if part.near is not None}
 
     def cloud(
         self,
@@ -159,7 +167,7 @@ class SumRequest:
 
     def check_maps(self, cloud: Cloud) -> None:
         """Refuse maps of a user's composite that make impossible values: see `check_maps`."""
-        takes_maps = isinstance(self.kernel, Composite) and not self.kernel.walled
+        takes_maps = isinstance(self.kernel, Composite) and not self.kernel.near
         for part in self.parts if takes_maps else ():
             check_maps(part, cloud.trg, {"points": cloud.src, "norms": cloud.norms})
 

@@ -83,8 +83,8 @@ class Composite:
         A sum from the targets to the sources by the same options, its result and a map of this: the
         transpose of the composite, within the promise. Or a composite of the same result, whose
         addends have transposes. None takes the transposes of all addends.
-    walled : bool
-        Whether its addends are those of a sum near a wall.
+    near : tuple of str, or None
+        The sum near walls whose images its addends have, and its result; None of others.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Composite:
     addends: tuple[Addend, ...]
     scales: tuple[tuple[str, float, int], ...] = ()
     transposed: Transposed = None
-    walled: bool = False
+    near: tuple[str, str] | None = None
 
     @property
     def labelled(self) -> tuple[str, ...]:

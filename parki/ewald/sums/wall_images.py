@@ -170,7 +170,7 @@ def composite(
         addends=tuple(addends),
         scales=scales,
         transposed=transposed,
-        walled=True,
+        near=(kernel, want),
     )
 
 

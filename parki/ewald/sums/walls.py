@@ -7,8 +7,9 @@ Laplacian of the flow by x and by y, and torques half of its curl.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from parki.ewald.sums.composite import Addend, Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
 from parki.ewald.sums.names import named
 from parki.ewald.sums.record import Interaction
+from parki.ewald.sums.slit import SOURCES, between
 from parki.ewald.sums.wall_images import Wanted, addend, mirrored
 from parki.typing import AnyArray
 
@@ -238,23 +240,27 @@ _KERNELS: dict[str, Wanted] = {
 
 def near_wall(
     kernel: str | Composite,
-    wall: str | None,
+    wall: str | tuple[str | None, str | None] | None,
     want: str = "u",
     *,
     up: int = 2,
     by: Iterable[str] = (),
+    gap: float | None = None,
 ) -> Composite:
     """Return a sum near a wall; refuse sums and results that parki does not have there.
 
     It is the form that takes the least time, of those that have derivatives ``by`` these inputs.
-    ``up`` is the place of the wall's normal in the solver's order of axes.
+    ``up`` is the place of the wall's normal in the solver's order of axes. With a ``gap`` there is
+    another wall at this height.
 
     Raises
     ------
     ParkiValueError
     """
-    if isinstance(kernel, Composite) and kernel.walled and want == "u" and not by:
+    if isinstance(kernel, Composite) and kernel.near and want == "u" and not by:
         return kernel
+    if gap is not None:
+        return _between_walls(kernel, wall, want, by=by, gap=gap)
     known: Wanted = {}
     if isinstance(kernel, str):
         known, kind = _KERNELS.get(kernel, {}), SUMS[kernel]
@@ -270,3 +276,22 @@ def near_wall(
     if kernel == "stokes_sl" and by and (want != "u" or {*by} - {"dens"}):
         return images.of_forces_by_points(want)
     return known[want](alone=True) if by and kernel in images.DIPOLES else known[want]()
+
+
+def _between_walls(
+    kernel: str | Composite, wall: Any, want: str, *, by: Iterable[str], gap: float
+) -> Composite:
+    """Return a sum between two walls, one of them at this height; refuse others."""
+    known = isinstance(kernel, str) and kernel in SOURCES and want in images.WANTED
+    if not known:
+        name = kernel.name if isinstance(kernel, Composite) else kernel
+        raise ParkiValueError(
+            f"wall is {wall!r}, which {name} with want={want!r} does not have; between two walls "
+            f"parki sums {', '.join(SOURCES)}, with want='u', 'p', 'grad_u' and 'stress'"
+        )
+    composite = near_wall(kernel, "no-slip", want, by=by)
+    if "p" in SOURCES[str(kernel)] and composite.transposed:
+        # Transposed sinks make a pressure that differs by a constant from the one of forces.
+        alone = images.of_dipoles(str(kernel), want, alone=True)
+        composite = replace(composite, transposed=alone)
+    return between(composite, gap)

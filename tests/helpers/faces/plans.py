@@ -12,7 +12,7 @@ from contract import call_of, rms, rounding
 
 import parki
 from examples import EXAMPLES, example
-from faces.base import BLOBS, TOLERANCE, Array, Face, Given
+from faces.base import BLOBS, BOX, TOLERANCE, Array, Face, Given
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import velocity
 from parki.interchange import to_host
@@ -123,6 +123,20 @@ class Wall(Face):
 
     def bound(self, given: Given) -> float:
         return float(self.plan(given).promise(given.dens))
+
+
+class Slit(Wall):
+    """Sums between two walls; `tests/test_slit.py` has sums over modes."""
+
+    name, words = "slit", "sums between two walls"
+    periodicities, usual = (2,), ("stokes_dipole", 2)
+
+    def settings(self) -> dict[str, Any]:
+        return {"wall": ("no-slip", "no-slip")}
+
+    def box(self, periodicity: int, tilt: float) -> Array:
+        """Return the edges of a box, whose walls stay where they are."""
+        return np.array([*super().box(periodicity, tilt)[:2], BOX[2]])
 
 
 class Tilted(Face):
@@ -437,7 +451,7 @@ class WallLabels(Labels, Wall):
 
 
 FACES = (
-    *(Call(), Composed(), Wall(), Axes(), Tilted(), Deforming()),
+    *(Call(), Composed(), Wall(), Slit(), Axes(), Tilted(), Deforming()),
     *(Results(), ComposedResults(), WallResults()),
     *(Systems(), ComposedSystems(), WallSystems()),
     *(Boxes(), ComposedBoxes(), WallBoxes()),

@@ -1,0 +1,230 @@
+"""`SlitFlow`: the smooth flow that images in two walls lack, of any sources, at any targets.
+
+Words say which operation on the flows of `parki.ewald.far.slit_modes` sources and targets take: a
+letter for each derivative by "x", "y" or "z", "l" for a Laplacian, and last "p" for the pressure in
+place of the velocity. The word "" is a force, or the velocity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from parki.ewald.far.slit_modes import FLOWS, LAPLACIANS, PRESSURES, SLOPES, SlitModes
+from parki.typing import AnyArray, ArrayModule
+
+MOST_AT_ONCE = 2**20  # pairs of points and modes whose flows are in memory
+
+
+class Coefficients(NamedTuple):
+    """A flow between walls by its coefficients, or the moments of sources.
+
+    Attributes
+    ----------
+    waves : array, shape (6, M, k), complex
+        By flow, mode and density.
+    mean : array, shape (3, 3, k)
+        Of the mode k = 0: by component and function 1, ``z - H/2``, ``z (H - z)``.
+    level : array, shape (k,)
+        Of the same, the pressure.
+    """
+
+    waves: AnyArray
+    mean: AnyArray
+    level: AnyArray
+
+    def __add__(self, other: Coefficients) -> Coefficients:  # type: ignore[override]
+        return Coefficients(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+class SlitFlow:
+    """The correction of these modes, in double precision.
+
+    Parameters
+    ----------
+    modes : SlitModes
+    xp : module
+        NumPy or CuPy.
+    """
+
+    def __init__(self, modes: SlitModes, xp: ArrayModule) -> None:
+        self.modes, self.xp = modes, xp
+        self._waves, self._lengths = xp.asarray(modes.waves), xp.asarray(modes.lengths)[:, None]
+        self._matrices = xp.asarray(modes.matrices)
+        self._along = self._waves / self._lengths
+
+    # ------------------------------------------------------------------ from sources to targets
+    def of_sources(
+        self, points: AnyArray, rows: Mapping[str, AnyArray], *, back: bool = False
+    ) -> Coefficients:
+        """Return the flow of sources: of vectors (k, 3, N), or numbers (k, 1, N), by word.
+
+        With ``back`` the sources are values at targets, and the flow is the transpose of theirs.
+        """
+        return self.flow(self.moments(points, rows), back=back)
+
+    def moments(self, points: AnyArray, rows: Mapping[str, AnyArray]) -> Coefficients:
+        """Return the moments of sources, given as in `of_sources`."""
+        points = points.astype(np.float64, copy=False)
+        sums = [self._moments_of(points, word, values) for word, values in rows.items()]
+        total = sums[0]
+        for one in sums[1:]:
+            total = total + one
+        return total
+
+    def flow(self, moments: Coefficients, *, back: bool = False) -> Coefficients:
+        """Return the flow of moments."""
+        gap, area = self.modes.gap, self.modes.area
+        waves = self.xp.einsum("mab,bmk->amk", self._matrices, moments.waves)
+        mean, level = np.zeros_like(moments.mean), np.zeros_like(moments.level)
+        for axis, flux in enumerate(self.modes.flux):
+            mean[axis, 0] = -6 * np.pi * gap / area * moments.mean[axis, 0]
+            mean[axis, 1] = -8 * np.pi / (area * gap) * moments.mean[axis, 1]
+            if flux:
+                mean[axis, 2] = -24 * np.pi / (area * gap**3) * moments.mean[axis, 2]
+        # What a double layer takes away comes from everywhere between the walls.
+        from_layers = 8 * np.pi / (area * gap)
+        if back:
+            level = from_layers * moments.mean[2, 1]
+        else:
+            mean[2, 1] = from_layers * moments.level
+        return Coefficients(waves, mean, level)
+
+    def taken(
+        self, points: AnyArray, flow: Coefficients, words: Iterable[str]
+    ) -> dict[str, AnyArray]:
+        """Return a flow at points by word: vectors (k, 3, N), or of the pressure (k, 1, N)."""
+        points = points.astype(np.float64, copy=False)
+        return {word: self._at(points, flow, word) for word in words}
+
+    # ------------------------------------------------------------------ one word
+    def _moments_of(self, points: AnyArray, word: str, values: AnyArray) -> Coefficients:
+        many, rows, count = values.shape
+        columns = values.astype(np.float64, copy=False).reshape(many * rows, count)
+        sums = self._summed(points, columns)
+        sums = sums.reshape(4, -1, many, rows)
+        if word.endswith("p"):
+            waves = self.xp.einsum("ag,gmk->amk", self._constant(PRESSURES), sums[..., 0])
+            waves = waves * self._lengths
+        else:
+            ex, ey = self._along.T[..., None]
+            local = self.xp.stack(
+                [
+                    ex * sums[..., 0] + ey * sums[..., 1],
+                    ex * sums[..., 1] - ey * sums[..., 0],
+                    sums[..., 2],
+                ]
+            )
+            waves = self.xp.einsum("acg,cgmk->amk", self._constant(FLOWS.conj()), local)
+        mean, level = self._mean_moments(points[2], values, word)
+        for letter in word.removesuffix("p"):
+            waves = self._derived(waves, letter, of_source=True)
+        return Coefficients(waves, mean, level)
+
+    def _at(self, points: AnyArray, flow: Coefficients, word: str) -> AnyArray:
+        waves, count, many = flow.waves, points.shape[1], flow.waves.shape[-1]
+        mean, level = flow.mean, flow.level
+        for letter in word.removesuffix("p"):
+            waves, mean = self._derived(waves, letter), self._derived_mean(mean, letter)
+            level = np.zeros_like(level)
+        if word.endswith("p"):
+            weights = self.xp.einsum("ag,amk->gmk", self._constant(PRESSURES), waves)
+            weights = (weights * self._lengths)[..., None]
+        else:
+            local = self.xp.einsum("acg,amk->cgmk", self._constant(FLOWS), waves)
+            ex, ey = self._along.T[..., None]
+            weights = self.xp.stack(
+                [ex * local[0] - ey * local[1], ey * local[0] + ex * local[1], local[2]], axis=-1
+            )
+        rows = weights.shape[-1]
+        fields = self._evaluated(points, weights.reshape(4, -1, many * rows))
+        fields = fields.reshape(many, rows, count)
+        if word.endswith("p"):
+            return fields + level[:, None, None]
+        z = points[2]
+        for n, values in enumerate(self._functions(z)):
+            fields += self.xp.moveaxis(mean[:, n], -1, 0)[..., None] * values
+        return fields
+
+    def _derived(self, waves: AnyArray, letter: str, of_source: bool = False) -> AnyArray:
+        """Return coefficients of a derivative of a flow; with ``of_source``, moments by it."""
+        if letter in "xy":
+            waves_along = self._waves[:, "xy".index(letter), None]
+            return (-1j if of_source else 1j) * waves_along * waves
+        matrix, power = (SLOPES, 1) if letter == "z" else (LAPLACIANS, 2)
+        how = "ab,bmk->amk" if of_source else "ba,bmk->amk"
+        made = self.xp.einsum(how, self._constant(matrix), waves)
+        return self._lengths**power * made
+
+    # ------------------------------------------------------------------ the mode k = 0
+    def _functions(self, z: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+        return np.ones_like(z), z - self.modes.gap / 2, z * (self.modes.gap - z)
+
+    @staticmethod
+    def _derived_mean(mean: AnyArray, letter: str) -> AnyArray:
+        """Return the coefficients of a derivative of the mean flow."""
+        derived = np.zeros_like(mean)
+        if letter == "z":
+            derived[:, 0], derived[:, 1] = mean[:, 1], -2 * mean[:, 2]
+        elif letter == "l":
+            derived[:, 0] = -2 * mean[:, 2]
+        return derived
+
+    def _mean_moments(self, z: AnyArray, values: AnyArray, word: str) -> tuple[AnyArray, AnyArray]:
+        many = len(values)
+        mean = self.xp.zeros((3, 3, many))
+        if word.endswith("p"):
+            return mean, values[:, 0].sum(axis=-1) * (word == "p")
+        for n, function in enumerate(self._functions(z)):
+            mean[:, n] = (values * function).sum(axis=-1).T
+        for letter in word:
+            derived = np.zeros_like(mean)
+            if letter == "z":
+                derived[:, 1], derived[:, 2] = mean[:, 0], -2 * mean[:, 1]
+            elif letter == "l":
+                derived[:, 2] = -2 * mean[:, 0]
+            mean = derived
+        return mean, self.xp.zeros(many)
+
+    # ------------------------------------------------------------------ sums over points and modes
+    def _constant(self, array: AnyArray) -> AnyArray:
+        return self.xp.asarray(array)
+
+    def _tables(self, points: AnyArray) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
+        """Yield parts of the points with cos and sin of their phases, (M, n), and c, s, y c, y s.
+
+        The last ones have the shape (4, M, n).
+        """
+        xp, gap, lengths = self.xp, self.modes.gap, self._lengths
+        size = max(1, MOST_AT_ONCE // max(1, len(self._waves)))
+        for first in range(0, points.shape[1], size):
+            part = slice(first, first + size)
+            z = points[2, part]
+            up, down = xp.exp(-lengths * (gap - z)), xp.exp(-lengths * z)
+            functions = xp.empty((4, *up.shape))
+            y = lengths * (z - gap / 2)
+            functions[0], functions[1] = (up + down) / 2, (up - down) / 2
+            functions[2], functions[3] = y * functions[0], y * functions[1]
+            phases = self._waves @ points[:2, part]
+            yield part, xp.cos(phases), xp.sin(phases), functions
+
+    def _summed(self, points: AnyArray, columns: AnyArray) -> AnyArray:
+        """Return sums (4, M, c) of columns (c, N), with c, s, y c, y s times ``e^{-ikx}``."""
+        real = self.xp.zeros((4, len(self._waves), len(columns)))
+        imaginary = np.zeros_like(real)
+        for part, cosine, sine, functions in self._tables(points):
+            values = columns[:, part].T
+            real += (functions * cosine) @ values
+            imaginary -= (functions * sine) @ values
+        return real + 1j * imaginary
+
+    def _evaluated(self, points: AnyArray, weights: AnyArray) -> AnyArray:
+        """Return the real parts (c, N) of sums over modes, with weights (4, M, c)."""
+        real, imaginary = (self.xp.moveaxis(w, -1, 1) for w in (weights.real, weights.imag))
+        fields = self.xp.zeros((weights.shape[-1], points.shape[1]))
+        for part, cosine, sine, functions in self._tables(points):
+            made = real @ (functions * cosine) - imaginary @ (functions * sine)
+            fields[:, part] = made.sum(axis=0)
+        return fields

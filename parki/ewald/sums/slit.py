@@ -1,0 +1,124 @@
+"""Sums between two walls without slip, x3 = 0 and x3 = H: composites of images in both walls.
+
+The images in a wall at another height are those in a wall at 0, where heights are counted from that
+wall, with their signs. What images in two walls leave of a flow there is a smooth *correction* of
+few modes (`parki.ewald.far.slit`), of the sources that `SOURCES` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from parki.ewald.sums.composite import Addend, Composite
+from parki.ewald.sums.maps import Arrays, Curved, Map, still
+from parki.ewald.sums.wall_images import mirrored
+from parki.typing import AnyArray
+
+
+# ------------------------------------------------------------------ a wall at another height
+@dataclass(frozen=True)
+class Mirror:
+    """The map of sources to their images in a wall at this height."""
+
+    height: float
+
+    def __call__(self, points: AnyArray, cloud: Arrays) -> AnyArray:
+        """Return points (3, N) mirrored at the wall."""
+        rows = mirrored(points, cloud)
+        rows[2] += 2 * self.height
+        return rows
+
+
+@dataclass(frozen=True)
+class FromWall:
+    """A map of densities or results at a wall at 0, where the wall is at this height."""
+
+    function: Map
+    height: float
+
+    def __call__(self, values: AnyArray, cloud: Arrays) -> AnyArray:
+        """Return the map of values, for heights over that wall."""
+        return self.function(values, self.cloud(cloud))
+
+    def cloud(self, cloud: Arrays) -> Arrays:
+        """Return a cloud whose points have heights over the wall."""
+        points = cloud["points"].copy()
+        points[2] -= self.height
+        return {**cloud, "points": points}
+
+
+def at_height(function: Map, height: float) -> Map:
+    """Return a map of a wall at 0 for a wall at this height; the same, if it takes no points."""
+    if still(function):
+        return function
+    if not isinstance(function, Curved) or function.change is None:
+        return FromWall(function, height)
+    inner = FromWall(function.function, height)
+    return Curved(inner, partial(_changed, function.change, inner))
+
+
+def _changed(
+    change: Callable[[AnyArray, Arrays, Arrays], AnyArray],
+    inner: FromWall,
+    values: AnyArray,
+    cloud: Arrays,
+    moves: Arrays,
+) -> AnyArray:
+    return change(values, inner.cloud(cloud), moves)
+
+
+def between(composite: Composite, height: float) -> Composite:
+    """Return a sum near a wall at 0, with its images in a wall at this height, too."""
+    images = [addend for addend in composite.addends if addend.sources is not None]
+    upper = (_raised(addend, height) for addend in images)
+    back = composite.transposed
+    return replace(
+        composite,
+        name=composite.name.replace("near a wall", "between walls"),
+        addends=(*composite.addends, *upper),
+        transposed=between(back, height) if isinstance(back, Composite) else back,
+    )
+
+
+def _raised(addend: Addend, height: float) -> Addend:
+    """Return an image in the lower wall as one in the upper wall."""
+    return replace(
+        addend,
+        sources=Mirror(height),
+        density=None if addend.density is None else at_height(addend.density, height),
+        results=at_height(addend.results, height),
+    )
+
+
+# ------------------------------------------------------------------ sources of the correction
+def _whole(dens: AnyArray, cloud: Arrays) -> AnyArray:
+    return dens
+
+
+def _dipoles(axis: int, dens: AnyArray, cloud: Arrays) -> AnyArray:
+    """Return the dipoles ``D_j,axis``, (3, N), of D (9, N)."""
+    return dens[axis::3]
+
+
+def _layers(axis: int, dens: AnyArray, cloud: Arrays) -> AnyArray:
+    """Return the same of a double layer, whose dipoles are ``-(q n^T + n q^T)``."""
+    norms = cloud["norms"]
+    return -(dens * norms[axis] + norms * dens[axis])
+
+
+def _sinks(dens: AnyArray, cloud: Arrays) -> AnyArray:
+    """Return ``q . n``, (1, N)."""
+    return (dens * cloud["norms"]).sum(axis=0, keepdims=True)
+
+
+# For each sum its sources: forces, "", their derivatives by an axis of the source, and sources
+# that take the pressure of a flow, "p"; with the map of densities to each.
+SOURCES: dict[str, dict[str, Map]] = {
+    "stokes_sl": {"": _whole},
+    "stokes_dipole": {name: partial(_dipoles, n) for n, name in enumerate("xyz")},
+    "stokes_dl": {**{name: partial(_layers, n) for n, name in enumerate("xyz")}, "p": _sinks},
+}
+# For each result that sums have, what is taken of the correction's flow, in the same words.
+TARGETS = {"u": ("",), "p": ("p",), "grad_u": ("x", "y", "z")}
