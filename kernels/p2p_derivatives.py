@@ -5,7 +5,8 @@ One team owns a tile of consecutive sorted targets of one column of cells, and s
 pressure p and the gradient, over r_c to a power, is `differentiate` in a file of ``kernels/pairs``;
 see ``p2p.py``. A tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p. With
 STRAIN a target has weights w, and in the place of what it reads is the sum of (w_i d_a u_i) r_b
-over its pairs: what the near field of w.u gains as points and box are strained together.
+over its pairs: what the near field of w.u gains as points and box are strained together. If MOVED,
+the distance r of a charge moves by ``motion`` r: u is the change of the potential, a dipole's.
 """
 
 import pykokkos as pk
@@ -30,6 +31,7 @@ PRESSURE = True
 GRADIENT = True
 TENSORS = False  # whether targets have tensors
 STRAIN = False  # whether they have weights, in the first rows of ``tensors``
+MOVED = False  # whether sums are changes as points and box are strained by ``motion``
 VALUES = False  # whether the velocity or potential is summed, too
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -75,6 +77,7 @@ def p2p_staged_derivatives(
     derivative_scale: REAL,
     gentle: REAL,
     tensors: pk.View2D[REAL],
+    motion: pk.View2D[REAL],
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],

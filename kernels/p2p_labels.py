@@ -34,6 +34,7 @@ PRESSURE = True
 GRADIENT = True
 TENSORS = False  # whether targets have tensors
 STRAIN = False  # whether they have weights, as in p2p_derivatives.py
+MOVED = False  # whether sums are changes, as there
 VALUES = False  # whether derivatives come with the velocity or potential
 EVALUATOR = 0
 DEGREE = 12
@@ -119,6 +120,7 @@ def p2p_labels_derivatives(
     derivative_scale: REAL,
     gentle: REAL,
     tensors: pk.View2D[REAL],
+    motion: pk.View2D[REAL],
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],

@@ -54,6 +54,7 @@ PRESSURE = False
 GRADIENT = False
 TENSORS = False
 STRAIN = False
+MOVED = False
 VALUES = False
 LEVEL = OUTPUTS * VALUES
 SLOPES = LEVEL + PRESSURE
@@ -93,6 +94,7 @@ def p2p_tile(
     derivative_scale: REAL,
     gentle: REAL,
     tensors: pk.View2D[REAL],
+    motion: pk.View2D[REAL],
     pot: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],

@@ -11,11 +11,14 @@ from frameworks import BOX, difference, inputs
 from left_out import without_pairs
 
 import parki
-from parki.ewald.derivatives import by_box, one_sum
+from parki.ewald.derivatives import by_box, one_sum, second
 from parki.ewald.far import strain
 from parki.ewald.far.strain import SYMBOLS, Waves
+from parki.ewald.geometry.systems import Batch
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.reference import direct_sum
 
+WANT = ("u", "grad_u")
 # Which axes repeat, and whether the box leans; of the sums that have all branches of kernels.
 CASES = [
     ("laplace", (True, True, True), True),
@@ -106,6 +109,83 @@ def test_gradients_are_strained_as_transposed_sums(kernel, space, to_space, to_h
 
     how = {"want": "grad_u", "execution_space": space}
     compared(kernel, (True, True, True), True, direct, to_space, to_host, ("lattice",), **how)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "periodic", "leans"),
+    [
+        ("laplace", (True, True, True), True),
+        ("laplace", (False, True, True), True),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("yukawa(kappa=2.0)", (True, True, True), True),
+                ("yukawa(kappa=2.0)", (True, True, False), True),
+                ("laplace", (True, False, False), False),
+                ("yukawa(kappa=2.0)", (False, False, True), False),
+            )
+        ),
+    ],
+)
+def test_second_derivatives_of_charges(
+    kernel, periodic, leans, space, to_space, to_host, monkeypatch
+):
+    """By the box and all inputs: sums at the placement, against differences of direct sums."""
+    monkeypatch.setattr(second, "strained", None)
+    monkeypatch.setattr(strain, "MODES", dict.fromkeys((False, True), 2**9))  # several parts
+    given, change = problem(kernel, periodic, leans)
+    rng, periodicity = np.random.default_rng(5), [*periodic]
+    names = ("trg", "src", "dens", "box")
+    along = {name: rng.standard_normal(given[name].shape) for name in names[:3]}
+    along["box"] = np.outer(periodic, periodic) * rng.standard_normal((3, 3))
+    along["box"] = along["box"] if leans else np.diag(np.diag(along["box"]))
+
+    def direct(given):
+        box = given["box"] if leans else np.diag(given["box"]).copy()
+        arrays = [given[name] for name in names[:3]]
+        return direct_sum(kernel, *arrays, box=box, periodicity=periodicity)
+
+    values, expected = rng.standard_normal(10), 0.0
+    for step, weight in {1: 8 / 5, 2: -1 / 5, 3: 8 / 315, 4: -1 / 560}.items():
+        for one, other in ((1, 1), (-1, -1), (1, -1), (-1, 1)):
+            moved = {n: a + 4e-3 * step * other * along[n] for n, a in given.items()}
+            moved["box"] = moved["box"] + 4e-3 * step * one * change
+            expected = expected + one * other * weight / 4 / 4e-3**2 * direct(moved)
+    flat = {n: a if leans or n != "box" else np.diag(a) for n, a in given.items()}
+    moves = {"box": change if leans else np.diag(change).copy()}
+    arrays, there, moves, weights = (
+        {name: to_space(a) for name, a in by.items()}
+        for by in (flat, along, moves, {"values": values})
+    )
+    options = parki.EwaldOptions(periodicity, flat["box"], 1e-8, execution_space=space)
+    of = kernel, options, Batch(), arrays
+    found = second.pulled(*of, weights["values"], names, moves)
+    total = sum(
+        (to_host(a) * (along[n] if leans or n != "box" else np.diag(along[n]))).sum()
+        for n, a in found.items()
+    )
+    size = np.linalg.norm(expected) * np.linalg.norm(values)
+    assert abs(total - (values * expected).sum()) <= 1e-7 * size
+    pushed = to_host(second.pushed(*of, {"dens": there["dens"]}, moves)) @ values
+    assert abs(pushed - to_host(found["dens"]) @ along["dens"]) <= 1e-7 * size
+
+
+def test_changes_of_charges_leave_pairs_out(rng):
+    """Along a strain: with systems and pairs that are left out, against sums in strained boxes."""
+    points, dens, motion = rng.random((3, 12)), rng.standard_normal(12), rng.random((3, 3))
+    how = {"systems": [0, 5, 12], "exclude": np.arange(12) // 2}
+
+    def changed(given):
+        moved = np.eye(3) + given["step"] * motion
+        options = parki.EwaldOptions(3, moved.T, 1e-10).of_derivatives
+        at = moved @ points
+        return np.vstack(sum_once("laplace", at, at, dens, None, options, want=WANT, **how))
+
+    expected = difference(changed, {"step": np.zeros(1)}, {"step": np.ones(1)}, step=4e-3)
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-10).of_derivatives
+    given = "laplace", points, points, dens, None, options
+    found = np.vstack(sum_once(*given, want=WANT, motion=motion, **how))
+    assert np.abs(found - expected).max() <= 1e-6 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("structure", SYMBOLS)

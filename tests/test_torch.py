@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from frameworks import BOX, RADII, inputs, suspension
 
 import parki
 from parki.ewald.derivatives import second
+from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.reference import direct_sum
 from parki.runtime.spaces import why_unavailable
 
@@ -74,23 +76,34 @@ def test_second_derivatives_in_both_modes():
     assert torch.autograd.gradgradcheck(one, (given["trg"],), **how)
 
 
-def test_steps_of_training_on_forces_choose_no_parameters(monkeypatch):
-    """Each of their sums finds what the same sum left in the step before."""
+@pytest.mark.parametrize(("of", "sums"), [("forces", 8), ("stress", 5)])
+def test_steps_of_training_choose_no_parameters(of, sums, monkeypatch):
+    """Each of their sums finds what the same sum left in the step before, and there are few."""
     chosen, choose = [], parki.ewald.pipeline.arrival.choose
+    placed, place = [], EwaldSum.place
+    monkeypatch.setattr(EwaldSum, "place", lambda *a, **k: placed.append(1) or place(*a, **k))
     monkeypatch.setattr(
         "parki.ewald.pipeline.arrival.choose",
         lambda *a, **k: chosen.append(1) or choose(*a, **k),
     )
-    options, counts = parki.EwaldOptions(3, BOX, 1e-4), []
     charges = torch.ones(5, dtype=torch.float64, requires_grad=True)
+    counts = [(0, 0)]
     for seed in range(3):
         given = inputs("laplace", spaced=True, seed=seed)
         points = torch.tensor(given["src"], requires_grad=True)
-        energy = (parki.torch.laplace(points, points, charges, options) * charges).sum()
-        (slope,) = torch.autograd.grad(energy, points, create_graph=True)
+        strain = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
+        moved, box = points, torch.diag(torch.tensor(BOX, dtype=torch.float64))
+        if of == "stress":
+            deformed = torch.eye(3, dtype=torch.float64) + (strain + strain.T) / 2
+            moved, box = deformed @ points, box @ deformed
+        options = parki.EwaldOptions(3, box, 1e-10)
+        energy = (parki.torch.laplace(moved, moved, charges, options) * charges).sum()
+        by = strain if of == "stress" else points
+        (slope,) = torch.autograd.grad(energy, by, create_graph=True)
         slope.square().sum().backward()
-        counts.append(len(chosen))
-    assert counts[0] and counts == counts[:1] * 3
+        counts.append((len(chosen), len(placed)))
+    assert counts[1][0] and counts[1][0] == counts[2][0] == counts[3][0]
+    assert [after[1] - before[1] for before, after in pairwise(counts)] == [sums] * 3
 
 
 def test_only_what_requires_a_gradient_is_computed(monkeypatch):

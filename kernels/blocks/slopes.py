@@ -108,7 +108,7 @@ def strain():
     bend11 += bend1 * r1
     bend12 += bend1 * r2
     bend22 += bend2 * r2
-    if CHARGES + OUTPUTS > 2:
+    if CHARGES + OUTPUTS + MOVED > 2:
         bend10 += bend1 * r0
         bend20 += bend2 * r0
         bend21 += bend2 * r1
@@ -127,9 +127,9 @@ def strain():
 def end_strain():
     """Take the sums of a target with weights as u0, p, g00 and so on.
 
-    Charges pull along their distances, so that their strains are symmetric.
+    Charges pull along their distances, so that their strains are symmetric, unless they are MOVED.
     """
-    if CHARGES + OUTPUTS == 2:
+    if CHARGES + OUTPUTS + MOVED == 2:
         bend10 = bend01
         bend20 = bend02
         bend21 = bend12

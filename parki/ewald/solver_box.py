@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from parki.cells.cell_grid import CellGrid, locate, multiplied
 from parki.errors import ParkiValueError
@@ -94,6 +94,12 @@ class AxisPermutation:
     def inverse(self) -> AxisPermutation:
         """The order that gives the caller's axes back."""
         return AxisPermutation(self.axes.index(axis) for axis in range(3))
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The matrix, shape (3, 3), that takes the caller's vectors to those in the order."""
+        permutation = np.eye(3)[self.axes]
+        return permutation if self.rotation is None else self.rotation @ permutation
 
     def arrays(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
         """Return arrays (rows, N) in the other order; one array for both clouds stays one."""

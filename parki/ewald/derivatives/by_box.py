@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.far.strain import SYMBOLS, FarStrain, parts_of
+from parki.ewald.far.strain import SYMBOLS, FarStrain, of_modes_alone, parts_of
 from parki.ewald.geometry.systems import Labels, LabelsLike, Systems
 from parki.ewald.lattice import rows_of, whole_of
 from parki.ewald.near.p2p import P2P
@@ -69,10 +69,8 @@ def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, Ewal
     strain : array, shape (3, 3)
         Of points and box, ``dx_a = e_ab x_b``; none along free axes.
     """
-    options, size = options.of_derivatives, float(np.linalg.norm(strain))
+    options, size = finer(options), float(np.linalg.norm(strain))
     whole, edges = vectors_of(options), cast(Any, options.box)
-    least = SMALLEST_TOLERANCE[np.dtype(np.float64)]
-    tolerance = max(options.tolerance * STEP, least)
     for number, weight in WEIGHTS.items() if size else ((0, 0.0),):
         for sign in (1, -1):
             moved = np.eye(3) + sign * number * STEP / (size or 1.0) * strain
@@ -80,8 +78,20 @@ def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, Ewal
             straight = options.cell is None and not (rows - np.diag(rows.diagonal())).any()
             box = (rows.diagonal() if straight else rows).tolist()
             box = [None if old is None else new for old, new in zip(edges, box, strict=True)]
-            there = replace(options, box=box, tolerance=tolerance, precision="full")
-            yield sign * weight * size / STEP, there, moved
+            yield sign * weight * size / STEP, replace(options, box=box), moved
+
+
+def finer(options: EwaldOptions) -> EwaldOptions:
+    """Return the options of changes along strains, which have larger errors than sums."""
+    least = SMALLEST_TOLERANCE[np.dtype(np.float64)]
+    tolerance = max(options.tolerance * STEP, least)
+    return replace(options.of_derivatives, tolerance=tolerance, precision="full")
+
+
+def follows(kernel: str) -> bool:
+    """Return whether a sum's changes along strains are sums at its placement: of charges."""
+    kind = SUMS[kernel]
+    return of_modes_alone(kind) and bool(kind.dipoles) and not SUMS[kind.dipoles].pair.file
 
 
 def by_lattice(
@@ -99,6 +109,7 @@ def by_lattice(
     straight: bool = False,
     ranks: Ranks = SERIAL,
     systems: Systems | None = None,
+    motion: Array | None = None,
 ) -> Array:
     """Return the derivative by lattice vectors, shape (3, 3), a row for each.
 
@@ -123,6 +134,9 @@ def by_lattice(
         What all ranks share.
     systems : Systems, optional
         In one box, whose derivatives add up.
+    motion : array, shape (3, 3), optional
+        A strain of points and box, for how the derivative of charges changes along it, with changes
+        of the derivatives by points.
     """
     whole = vectors_of(options)
     moments = [
@@ -143,7 +157,15 @@ def by_lattice(
             if name == "u" and systems is None and _strains(kernel):
                 derivative += sum(
                     strains_of(
-                        kernel, trg, src, dens, norms, options, values=weights, labels=labels
+                        kernel,
+                        trg,
+                        src,
+                        dens,
+                        norms,
+                        options,
+                        values=weights,
+                        labels=labels,
+                        motion=motion,
                     )
                 )
                 if options.dl_mean == "flux" and SUMS[kernel].normals:
@@ -268,10 +290,12 @@ def strains_of(
     values: AnyArray,
     labels: LabelsLike,
     want: str | tuple[str, ...] = "grad_u",
+    motion: Array | None = None,
 ) -> list[Array]:
     """Return the derivatives by strains of points and box for each density.
 
-    ``want`` are results of a sum that was placed at these points before, with "grad_u".
+    ``want`` are results of a sum that was placed at these points before, with "grad_u". With a
+    ``motion`` they are second derivatives, by it and another strain at once: see `FarStrain.twice`.
     """
     # By the pipeline that the derivative by targets leaves, whose sum is this one.
     density = dens[0].reshape(SUMS[kernel].density_shape(dens.shape[-1]))
@@ -285,12 +309,11 @@ def strains_of(
             return [np.zeros((3, 3)) for _ in dens]
         task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
+        rotation = order.matrix
+        in_order = None if motion is None else rotation @ motion @ rotation.T
         pairs = zip(placed.solvers(dens), order.rows(values), strict=True)
-        strains = [fields.strained(density, weights) for density, weights in pairs]
+        strains = [fields.strained(density, weights, in_order) for density, weights in pairs]
     placed.cache_setup()
-    rotation = np.eye(3)[order.axes]
-    if order.rotation is not None:
-        rotation = order.rotation @ rotation
     return [rotation.T @ strain @ rotation for strain in strains]
 
 
@@ -318,8 +341,11 @@ class _Fields(NamedTuple):
             norms = (norms * norms.dtype.type(setup.solver_box.factor)).astype(task.dtype)
         return cls(setup, stages, FarStrain(stages.fgc, setup.split), trg, src, norms)
 
-    def strained(self, dens: AnyArray, weights: AnyArray) -> Array:
-        """Return the derivative by strains for a density and values, in the pipeline's axes."""
+    def strained(self, dens: AnyArray, weights: AnyArray, motion: Array | None = None) -> Array:
+        """Return the derivative by strains for a density and values, in the pipeline's axes.
+
+        With a ``motion`` of charges the second derivative, by it and another strain.
+        """
         setup, stages = self.setup, self.stages
         task, real, (of_targets, of_sources) = (
             setup.task,
@@ -327,20 +353,28 @@ class _Fields(NamedTuple):
             stages.faxen.faxen_factors,
         )
         rows, values = (task.xp.ascontiguousarray(each, dtype=real) for each in (dens, weights))
-        near = self._near(stages.p2p, rows, values)
-        parts = parts_of(task.sum, rows, self.norms, of_sources)
-        of_u = of_targets and of_targets["u"]
-        far = self.far(self.trg, values, self.src, parts, of_u)
+        near = self._near(stages.p2p, rows, values, motion)
+        if motion is not None:
+            far = self.far.twice(motion, self.trg, values, self.src, rows)
+        else:
+            parts = parts_of(task.sum, rows, self.norms, of_sources)
+            of_u = of_targets and of_targets["u"]
+            far = self.far(self.trg, values, self.src, parts, of_u)
         constant = {"u": np.zeros_like(weights)}
         stages.gauge.add(dens, constant)
         total = float((weights * constant["u"]).sum(dtype=np.float64))
-        return np.asarray(near + far - total * np.eye(3))
+        per_volume = -np.eye(3) if motion is None else np.trace(motion) * np.eye(3) + motion.T
+        return np.asarray(near + far + total * per_volume)
 
-    def _near(self, p2p: P2P, dens: AnyArray, weights: AnyArray) -> Array:
+    def _near(
+        self, p2p: P2P, dens: AnyArray, weights: AnyArray, motion: Array | None = None
+    ) -> Array:
         """Return the near field's part."""
         task, count = p2p.task, weights.shape[1]
         rows = {name: result_rows(task.kernel, name) for name in task.want} | {"strain": 9}
         results = {n: np.empty_like(weights, shape=(1, each, count)) for n, each in rows.items()}
-        p2p.apply(dens[None], p2p.buffer(p2p.rows), results, weights=weights[None])
+        moved = None if motion is None else task.space.adapter.constant(motion, p2p.dtype)
+        buffer = p2p.buffer(p2p.rows)
+        p2p.apply(dens[None], buffer, results, weights=weights[None], motion=moved)
         sums = to_host(results["strain"][0].sum(axis=1, dtype=np.float64))
         return np.asarray(sums.reshape(3, 3))

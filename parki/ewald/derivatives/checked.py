@@ -9,6 +9,7 @@ from operator import add
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.between_walls import Correction, correction_of
@@ -48,6 +49,7 @@ class CheckedDerivative(NamedTuple):
     lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
     moves: Mapping[str, AnyArray] = NONE  # whose change it is of
     looked: bool = True  # whether values are looked at here
+    motion: NDArray[np.float64] | None = None  # a strain whose change it is of
 
     @classmethod
     def of(
@@ -66,6 +68,7 @@ class CheckedDerivative(NamedTuple):
         exclude: LabelsLike,
         systems: SystemsLike,
         ranks: Ranks,
+        motion: NDArray[np.float64] | None,
         looked: bool = True,
     ) -> CheckedDerivative:
         """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not.
@@ -96,7 +99,7 @@ class CheckedDerivative(NamedTuple):
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
         request.check_maps(cloud)
         options = cloud.options.of_sums().of_derivatives
-        checked = cls(request, cloud, options, ranks, lengths=lengths, looked=looked)
+        checked = cls(request, cloud, options, ranks, lengths=lengths, looked=looked, motion=motion)
         if request.whole.scales:
             extents = ranks.all_columns(cloud.extents.T).T
             size = SUMS[request.whole.addends[0].kernel].pair.size
@@ -184,6 +187,7 @@ class CheckedDerivative(NamedTuple):
                 labels=self.cloud.labels,
                 systems=self.cloud.systems,
                 ranks=self.ranks,
+                motion=self.motion,
             )
             for shared in together(addends)
             for same in shared.lists

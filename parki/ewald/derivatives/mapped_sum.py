@@ -12,6 +12,7 @@ from operator import add
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.one_sum import OneSum
@@ -81,6 +82,7 @@ class MappedSum(NamedTuple):
         labels: Labels | None,
         systems: Systems | None,
         ranks: Ranks,
+        motion: NDArray[np.float64] | None,
     ) -> MappedSum:
         """Return the sum at what its maps make of the sources."""
         kind = SUMS[shared.kernel]
@@ -96,6 +98,7 @@ class MappedSum(NamedTuple):
             labels=labels,
             systems=systems,
             ranks=ranks,
+            motion=motion,
         )
         return cls(shared, one, cloud, of_targets)
 
@@ -199,6 +202,7 @@ class MappedSum(NamedTuple):
             straight=straight,
             ranks=one.ranks,
             systems=one.systems,
+            motion=one.motion,
         )
 
     def pushed(self, dens: AnyArray, moves: Mapping[str, AnyArray]) -> list[tuple[str, AnyArray]]:

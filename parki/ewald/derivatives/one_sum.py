@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.ewald.derivatives.transpose import options_of
 from parki.ewald.far.strain import of_modes_alone
@@ -55,6 +56,7 @@ class SumOfPoints(NamedTuple):
     labels: Labels | None
     tensors: AnyArray
     ranks: Ranks
+    motion: NDArray[np.float64] | None
 
     def summed(self) -> list[Arrays]:
         """Return the results (rows, N) of each density, by name."""
@@ -73,6 +75,7 @@ class SumOfPoints(NamedTuple):
             exclude=self.labels,
             tensors=self.tensors,
             strained=strained,
+            motion=self.motion,
             ranks=self.ranks,
         )
 
@@ -169,6 +172,7 @@ class OneSum(NamedTuple):
     labels: Labels | None = None
     systems: Systems | None = None
     ranks: Ranks = SERIAL  # what all ranks share
+    motion: NDArray[np.float64] | None = None  # along which sums of charges change, for sums
 
     def pulled(
         self,
@@ -225,6 +229,7 @@ class OneSum(NamedTuple):
     def _strains(self, values: Arrays) -> bool:
         """Return whether the sum of values and density at once has the derivative by strains."""
         same = self.trg is self.src and self.trg.size and self.ranks.serial
+        same = same and self.motion is None
         symmetric = values.keys() == {"u"} and self.kind.adjoints["u"].symmetric
         return bool(same and symmetric and any(self.options.periodic)) and of_modes_alone(self.kind)
 
@@ -320,6 +325,7 @@ class OneSum(NamedTuple):
                 labels=labels,
                 tensors=tensors,
                 ranks=self.ranks,
+                motion=self.motion,
             )
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume

@@ -5,8 +5,9 @@ are J^T v. Both of these change with the inputs: see `parki.ewald.sums.changes`.
 for other moves m' is symmetric in m and m', and its product with v has derivatives by m', which are
 the change of J^T v for m. So two functions have all first and second derivatives.
 
-A box that moves strains itself and the points, which then move back. Along the strain derivatives
-have differences: see `parki.ewald.derivatives.by_box`.
+A box that moves strains itself and the points, which then move back. Along the strain sums of
+charges have changes that are sums again, at the same placement: see `Stages.run_changed`. Other
+sums have differences: see `parki.ewald.derivatives.by_box`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives import vjp
-from parki.ewald.derivatives.by_box import check_box, strained, vectors_of
+from parki.ewald.derivatives.by_box import check_box, finer, follows, strained, vectors_of
 from parki.ewald.derivatives.overflow import passed_on
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
@@ -33,7 +34,9 @@ from parki.typing import AnyArray, DerivedBy
 
 Arrays = Mapping[str, AnyArray]  # by names of inputs: no sources where these are the targets
 ArraysT = TypeVar("ArraysT", bound=Arrays)
+Array = NDArray[np.float64]
 NONE: Arrays = {}
+ROUNDED = 8  # units of roundoff by which points that the box takes along may be off
 
 
 def pulled(
@@ -70,16 +73,21 @@ def _pulled(
     values: AnyArray,
     names: tuple[str, ...],
     moves: Arrays,
+    motion: Array | None = None,
 ) -> dict[str, AnyArray]:
+    """Return `pulled` of arrays; with a ``motion`` how it changes along this strain."""
     left, parts = {**moves}, list[dict[str, AnyArray]]()
     weights = {"values": values}
     if "box" in left:
         strain, left = unboxed(points, left, options, batch)
 
-        def changing(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, AnyArray]:
-            return pulled(kernel, there, batch, points, more["values"], names)
+        def changing(
+            there: EwaldOptions, points: Arrays, more: Arrays, motion: Array | None
+        ) -> dict[str, AnyArray]:
+            return _pulled(kernel, there, batch, points, more["values"], names, NONE, motion)
 
-        parts.append(along(strain, options, points, weights, changing))
+        exact = follows(kernel) and (batch.systems is None or "box" not in names)
+        parts.append(along(strain, options, points, weights, changing, exact))
     if "dens" in left:
         others = tuple(name for name in names if name != "dens")
         moved = {**points, "dens": left.pop("dens")}
@@ -106,6 +114,7 @@ def _pulled(
             systems=batch.systems,
             boxes=batch.boxes,
             moves=in_roles(left, points),
+            motion=motion,
         )
         try:
             derivatives = derive(looked=False)  # by `passed_on`
@@ -190,19 +199,25 @@ def _pushed(
     points: Arrays,
     tangents: Arrays,
     moves: Arrays,
+    motion: Array | None = None,
 ) -> AnyArray:
+    """Return `pushed` of arrays; with a ``motion`` how it changes along this strain."""
     parts = list[AnyArray]()
     lists = [{**changes} for changes in (moves, tangents) if changes]
     left, *others = sorted(lists, key=lambda changes: "box" not in changes)
     other: dict[str, AnyArray] = others[0] if others else {}
     if "box" in left:
         strain, left = unboxed(points, left, options, batch)
+        changes = other or {"dens": points["dens"]}  # a sum itself is its change for its density
 
-        def changing(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, AnyArray]:
-            # A sum itself is its change for its density.
-            return {"u": pushed(kernel, there, batch, points, more or {"dens": points["dens"]})}
+        def changing(
+            there: EwaldOptions, points: Arrays, more: Arrays, motion: Array | None
+        ) -> dict[str, AnyArray]:
+            own = more if other else {"dens": points["dens"]}
+            return {"u": _pushed(kernel, there, batch, points, own, {}, motion)}
 
-        parts.append(along(strain, options, points, other, changing)["u"])
+        exact = follows(kernel) and {*changes} == {"dens"}
+        parts.append(along(strain, options, points, other, changing, exact)["u"])
     if other and "dens" in left:
         moved = {**points, "dens": left.pop("dens")}
         rest = {name: move for name, move in other.items() if name != "dens"}
@@ -223,6 +238,7 @@ def _pushed(
             systems=batch.systems,
             boxes=batch.boxes,
             moves=in_roles(second, points),
+            motion=motion,
         )
         parts.append(change)
     return reduce(add, parts)
@@ -262,30 +278,38 @@ def sources(inputs: Arrays) -> AnyArray:
 
 
 def along(
-    strain: AnyArray,
+    strain: Array,
     options: EwaldOptions,
     inputs: Arrays,
     more: Arrays,
-    changing: Callable[[EwaldOptions, Arrays, Arrays], dict[str, AnyArray]],
+    changing: Callable[[EwaldOptions, Arrays, Arrays, Array | None], dict[str, AnyArray]],
+    exact: bool,
 ) -> dict[str, AnyArray]:
     """Return the change, by name, along a strain (3, 3) of points and box.
 
-    ``changing(options, inputs, more)`` changes, which takes arrays in double precision.
+    ``changing(options, inputs, more, motion)`` changes, which takes arrays in double precision. If
+    ``exact``, it takes the strain, too; there are differences else.
     """
     total: dict[str, AnyArray] = {}
     double, others = ({n: a.astype(np.float64) for n, a in by.items()} for by in (inputs, more))
-    for weight, there, moved in strained(options, strain):
-        matrix = np.asarray(moved, like=double["trg"])
-        points: Arrays = {n: matrix @ double[n] for n in ("trg", "src") if n in double}
-        for name, part in changing(there, {**double, **points}, others).items():
-            total[name] = total.get(name, 0.0) + weight * part
+    if exact:
+        total = changing(finer(options), double, others, strain)
+    else:
+        for weight, there, moved in strained(options, strain):
+            matrix = np.asarray(moved, like=double["trg"])
+            points: Arrays = {n: matrix @ double[n] for n in ("trg", "src") if n in double}
+            for name, part in changing(there, {**double, **points}, others, None).items():
+                total[name] = total.get(name, 0.0) + weight * part
     return {name: array.astype(inputs["trg"].dtype) for name, array in total.items()}
 
 
 def unboxed(
     inputs: Arrays, moves: Arrays, options: EwaldOptions, batch: Batch
-) -> tuple[NDArray[np.float64], dict[str, AnyArray]]:
-    """Return the strain (3, 3) of points and box that moves the box, and the moves of all else."""
+) -> tuple[Array, dict[str, AnyArray]]:
+    """Return the strain (3, 3) of points and box that moves the box, and the moves of all else.
+
+    Points that move along with the box, as in a loss on the stress, have no move but by rounding.
+    """
     check_box(batch.boxes)
     box = to_host(moves["box"])
     rows = (box if box.ndim == 2 else np.diag(box)) * np.outer(options.periodic, options.periodic)
@@ -294,5 +318,10 @@ def unboxed(
     for name in {"trg", "src"} & inputs.keys():
         points = inputs[name]
         matrix = np.asarray(strain.astype(points.dtype), like=points)
-        others[name] = others.get(name, 0) - matrix @ points
+        along, alone = matrix @ points, others.pop(name, None)
+        rest = -along if alone is None else alone - along
+        if alone is None or bool(
+            (abs(rest) > ROUNDED * np.finfo(points.dtype).eps * abs(along).max()).any()
+        ):
+            others[name] = rest
     return strain, others

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.checked import NONE, CheckedDerivative, at_least_one, several_rows
 from parki.ewald.derivatives.in_boxes import InBoxes
@@ -130,13 +133,16 @@ def pulled(
     systems: SystemsLike = None,
     boxes: Boxes | None = None,
     moves: Mapping[str, AnyArray] = NONE,
+    motion: NDArray[np.float64] | None = None,
     ranks: Ranks = SERIAL,
     looked: bool = True,
 ) -> Arrays:
     """Return the derivatives by inputs: see `vjp`.
 
     With ``moves`` of normals, targets or sources they are derivatives of the change of the velocity
-    or potential. Values are ``looked`` at here, or were before: see `CheckedDerivative.of`.
+    or potential. With a ``motion`` they are themselves changes along the strain ``dx = motion x``
+    of points and box, of sums of charges. Values are ``looked`` at here, or were before: see
+    `CheckedDerivative.of`.
     """
     if boxes is not None:
         in_boxes = _in_boxes(
@@ -167,6 +173,7 @@ def pulled(
         systems=systems,
         ranks=ranks,
         looked=looked,
+        motion=motion,
     )
     v, many = checked.values(values)
     if {*wrt} != {"dens"}:
@@ -268,9 +275,13 @@ def pushed(
     systems: SystemsLike = None,
     boxes: Boxes | None = None,
     moves: Mapping[str, AnyArray] = NONE,
+    motion: NDArray[np.float64] | None = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
-    """Return the change of a sum, or of its change: see `jvp`, and for the arguments `pulled`."""
+    """Return the change of a sum, or of its change: see `jvp`, and for the arguments `pulled`.
+
+    With a ``motion``, how this changes.
+    """
     if boxes is not None:
         in_boxes = _in_boxes(
             kernel,
@@ -299,6 +310,7 @@ def pushed(
         exclude=exclude,
         systems=systems,
         ranks=ranks,
+        motion=motion,
     )
     inner = checked.moved("tangents", tangents)
     like, changes = next(iter(tangents.values())), inner.pop("dens", None)

@@ -42,9 +42,8 @@ from parki.typing import AnyArray
 class Block:
     """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again.
 
-    By the transforms ``ending`` of kernels that end, unless there are none. ``strain`` has
-    arguments of the kernel of that name, once a `FarStrain` was made, and is ``stale`` in another
-    box.
+    By the transforms ``ending`` of kernels that end, unless there are none. ``strain`` has tables
+    of a `FarStrain`, once it has prepared them, and is ``stale`` in another box.
     """
 
     first: int
@@ -62,6 +61,9 @@ class Block:
     def modes(self) -> int:
         """Padded modes of one component."""
         return (self.last - self.first) * self.lengths[1] * self.lengths[2]
+
+
+Changed = Callable[[Block], Block]
 
 
 class Convolution:
@@ -259,17 +261,23 @@ class Convolution:
 
     # ------------------------------------------------------------------ apply
     def multiply(
-        self, block: Block, hat: AnyArray, alone: bool = False, sums: dict[int, Any] | None = None
+        self,
+        block: Block,
+        hat: AnyArray,
+        alone: bool = False,
+        sums: dict[int, Any] | None = None,
+        changed: Changed | None = None,
     ) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
 
         If ``alone``, in this thread; else in all threads of the CPU. ``sums`` takes what the block
-        has of `FarStrain.of_modes`, by its first mode.
+        has of `FarStrain.of_modes`, by its first mode. By ``changed(block)`` in place of the block.
         """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
         threads = 1 if alone or real.size < FFT_LEAST else MOST_THREADS
         if sums is not None:
             sums[block.first] = self._summed(block, real, threads)
+        block = block if changed is None else changed(block)
         self.convolve(
             real.shape[1] // 2 // self.together,
             threads,
@@ -283,9 +291,9 @@ class Convolution:
     def _summed(self, block: Block, real: AnyArray, threads: int) -> Any:
         """Return the sums of the kernel ``strain`` over a block of modes, shape (7, sets)."""
         whole, count = block.whole or block, block.last - block.first
-        tables, part = dict(cast(dict[str, Any], whole.strain)), block.first - whole.first
-        for name in ("rise", "times0"):
-            tables[name] = tables[name][part : part + count]
+        strain, part = cast(dict[str, Any], whole.strain), block.first - whole.first
+        tables = {name: strain[name][part : part + count] for name in ("rise", "times0")}
+        tables |= {"times2": strain["times2"]}
         tables |= {name: block.arguments[name] for name in ("shape", "full", "k0", "k1", "k2")}
         y = block.arguments["k1"].size
         sums = self.xp.empty((7, count * self.sets * y))
@@ -300,18 +308,30 @@ class Convolution:
         )
         return sums.reshape(7, count, self.sets, y).sum(axis=(1, 3))
 
-    def planes(self, hat: AnyArray, plane: AnyArray, sums: dict[int, Any] | None = None) -> None:
+    def planes(
+        self,
+        hat: AnyArray,
+        plane: AnyArray,
+        sums: dict[int, Any] | None = None,
+        changed: Changed | None = None,
+    ) -> None:
         """Convolve modes (components, part, sets y, z) of the first axis in place.
 
         They are padded, transformed along y and z, and back. ``plane`` is as for `FGC.apply`, and
-        ``sums`` as for `multiply`.
+        ``sums`` and ``changed`` as for `multiply`.
         """
         _, y, z = self.mesh.padding.grid
         hat = hat.reshape((*hat.shape[:2], self.sets, y, z))
-        run_in_threads(partial(self._planes, hat, plane, sums), self.blocks, self.threads)
+        work = partial(self._planes, hat, plane, sums, changed)
+        run_in_threads(work, self.blocks, self.threads)
 
     def _planes(
-        self, modes: AnyArray, plane: AnyArray, sums: dict[int, Any] | None, block: Block
+        self,
+        modes: AnyArray,
+        plane: AnyArray,
+        sums: dict[int, Any] | None,
+        changed: Changed | None,
+        block: Block,
     ) -> None:
         """Convolve a block of the modes, of which the first ones are the first block's."""
         _, y, z = self.mesh.padding.grid
@@ -330,7 +350,7 @@ class Convolution:
             if plane is not None and block.first == 0:
                 spread[: len(plane), 0, :, 0, 1 : plane.shape[2] + 1] = plane
                 spread[: len(plane), 0, :, 0, -plane.shape[2] :] = plane[..., ::-1].conj()
-            self.multiply(block, padded, self.threads > 1, sums)
+            self.multiply(block, padded, self.threads > 1, sums, changed)
             self.transforms.planes_inverse(planes[: self.rows])
             hat[: self.rows] = padded[: self.rows, ..., :y, :z]
         finally:
@@ -388,20 +408,24 @@ class FGC(Convolution):
         return before, int(math.prod(declared["grid"].shape))
 
     def apply(
-        self, grid: AnyArray, plane: AnyArray = None, sums: dict[int, Any] | None = None
+        self,
+        grid: AnyArray,
+        plane: AnyArray = None,
+        sums: dict[int, Any] | None = None,
+        changed: Changed | None = None,
     ) -> Any:
         """Return the far field on the grids for spread densities (components, x, sets y, z).
 
         ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `PlaneModes`.
         Its shape is (2, sets, modes), for components 0 and 1, or (1, sets, modes).
-        ``sums`` are as for `multiply`.
+        ``sums`` and ``changed`` are as for `multiply`.
         """
         for c in self.forward:
             self.transforms.real(grid[c], self.hat[c])
         if self.mesh.periodicity == 3:
-            self.multiply(self.blocks[0], self.hat, sums=sums)
+            self.multiply(self.blocks[0], self.hat, sums=sums, changed=changed)
         else:
-            self.planes(self.hat, plane, sums)
+            self.planes(self.hat, plane, sums, changed)
         for c in reversed(self.back):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from parki.ewald.far.fgc import FGC, Block
+from parki.ewald.far.fgc import FGC, Block, Changed
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.spreading import place_sources
 from parki.ewald.split.hasimoto import Split
@@ -33,6 +33,9 @@ MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on
 # have no closed form, because their kernels end. One of sixth order differs by 1e-11.
 STEP = 1e-3
 WEIGHTS = {2: -1 / 12, 1: 2 / 3}
+# Second derivatives have a difference of eighth order: rounding grows by the square of the step.
+SECOND_STEP = 1e-2
+SECOND_WEIGHTS = {4: -1 / 560, 3: 8 / 315, 2: -1 / 5, 1: 8 / 5}
 
 
 class Waves(NamedTuple):
@@ -45,14 +48,15 @@ class Waves(NamedTuple):
         The square of k.
     multiplier : array
         The symbol's multiplier, twice as large for modes whose conjugates are left out.
-    rise : array
-        The multiplier, differentiated by the square of k along periodic directions.
+    rise, bend : array
+        The multiplier, differentiated by the square of k along periodic directions, and twice.
     """
 
     k: list[Any]
     square: Any
     multiplier: Any
     rise: Any
+    bend: Any = None
 
 
 class FarStrain:
@@ -70,27 +74,57 @@ class FarStrain:
         same = fgc.mesh.fields.deterministic
         self.mesh.fields = Fields(SUMS["laplace"].p2g, 1, 1, deterministic=same)  # row after row
 
-    def prepare(self) -> None:
-        """Make the tables of all modes, or make them again for another box, in the same memory."""
+    def prepare(self, twice: bool = False) -> None:
+        """Make the tables of all modes, or make them again for another box, in the same memory.
+
+        If ``twice``, make tables of second derivatives as well, in other memory.
+        """
         blocks, xp = self.fgc.whole, self.fgc.xp
-        if all(block.strain is not None and not block.stale for block in blocks):
-            return
-        free = self.mesh.periodicity < 3
-        changes = self._changes() if free else [None for _ in blocks]
+        if any(block.strain is None or block.stale for block in blocks):
+            for block, rise in zip(blocks, self._rises(), strict=True):
+                if block.strain is None:
+                    block.strain = {"rise": xp.empty_like(block.multiplier), **self._times(block)}
+                block.strain["rise"][...] = rise
+                block.strain.pop("bend", None)
+                block.stale = False
+        tables = [cast(dict[str, Any], block.strain) for block in blocks]
+        if twice and not all("bend" in of_block for of_block in tables):
+            for of_block, bend in zip(tables, self._bends(), strict=True):
+                of_block["bend"] = bend.astype(self.mesh.dtype, copy=False)
+
+    def _rises(self) -> list[Any]:
+        """Return the multipliers, differentiated by the square of k along periodic directions."""
+        blocks, xp = self.fgc.whole, self.fgc.xp
+        squares = [self._along_periods(block) for block in blocks]
+        if self.mesh.periodicity == 3:
+            pairs = zip(blocks, squares, strict=True)
+            return [block.multiplier * self._logarithms(square)[0] for block, square in pairs]
+        rises = []
+        for change, square in zip(self._changes(), squares, strict=True):
+            none = square == 0
+            rises.append(xp.where(none, 0, change / xp.where(none, 1, -2 * square)))
+        return rises
+
+    def _bends(self) -> list[Any]:
+        """Return the multipliers, differentiated twice."""
+        blocks, xp, bends = self.fgc.whole, self.fgc.xp, list[Any]()
+        changes = self._second_changes() if self.mesh.periodicity < 3 else [None for _ in blocks]
         for block, change in zip(blocks, changes, strict=True):
-            places = [xp.arange(n) for n in block.multiplier.shape]
-            _, squares = self._waves(block.arguments, places)
-            if free:
-                across = sum(squares[: self.mesh.periodicity]) + 0 * squares[2]
-                none = across == 0
-                rise = xp.where(none, 0, change / xp.where(none, 1, -2 * across))
-            else:
-                square = squares[0] + squares[1] + squares[2]
-                rise = block.multiplier * self._logarithm(square)
-            if block.strain is None:
-                block.strain = {"rise": xp.empty_like(block.multiplier), **self._times(block)}
-            block.strain["rise"][...] = rise
-            block.stale = False
+            square = self._along_periods(block)
+            if change is None:
+                slope, slope_of_slope = self._logarithms(square)
+                bends.append(block.multiplier * (slope**2 + slope_of_slope))
+                continue
+            none, rise = square == 0, cast(dict[str, Any], block.strain)["rise"]
+            whole = xp.where(none, 1, 4 * square**2)
+            bends.append(xp.where(none, 0, (change - 6 * square * rise) / whole))
+        return bends
+
+    def _along_periods(self, block: Block) -> Any:
+        """Return the squares of k along periodic directions, of the modes of a multiplier."""
+        places = [self.fgc.xp.arange(n) for n in block.multiplier.shape]
+        _, squares = self._waves(block.arguments, places)
+        return sum(squares[: self.mesh.periodicity]) + 0 * squares[2]
 
     def _times(self, block: Block) -> dict[str, Any]:
         """Return how many modes a mode stands for, by its places along two axes.
@@ -194,21 +228,71 @@ class FarStrain:
         step = max(1, MODES[self.mesh.space.on_device] // (y * z))
         return [slice(first, min(x, first + step)) for first in range(0, x, step)]
 
-    def _modes(self, block: Block, part: slice) -> Waves:
-        """Return the modes of a part of a block."""
+    def changed(self, motion: AnyArray) -> Changed:
+        """Return a function of blocks for `FGC.multiply`: of the change along ``dx = motion x``.
+
+        The field is of charges, and the strain in the order of axes of the pipeline.
+        """
+        self.prepare()
+
+        def change(block: Block) -> Block:
+            whole, xp = block.whole or block, self.fgc.xp
+            first = block.first - whole.first
+            modes = self._modes(whole, slice(first, first + block.last - block.first), 1.0)
+            values = -2 * _product(motion, modes.k) * modes.rise
+            values -= float(np.trace(motion)) * modes.multiplier
+            unfolded = {"full": 2 * block.arguments["shape"]}
+            multiplier = xp.ascontiguousarray(values, dtype=self.mesh.dtype)
+            return replace(block, multiplier=multiplier, arguments=block.arguments | unfolded)
+
+        return change
+
+    def twice(
+        self, motion: AnyArray, trg: AnyArray, weights: AnyArray, src: AnyArray, dens: AnyArray
+    ) -> Any:
+        """Return the derivatives by strains, shape (3, 3), of the change of ``w.u`` along one.
+
+        The sum is of charges; for the arguments see `__call__` and `changed`. Both strains are of
+        points and box at once, not one after the other.
+        """
+        self.prepare(twice=True)
+        xp = self.fgc.xp
+        hats = self._spread(trg, weights), self._spread(src, dens)
+        total, second, fourth = xp.zeros(()), xp.zeros((3, 3)), xp.zeros((3, 3))
+        for block in self.fgc.whole:
+            for part in self._parts(block):
+                modes = self._modes(block, part)
+                of_targets, of_sources = (self._transformed(hat, block, part)[0] for hat in hats)
+                value = (of_targets.conj() * of_sources).real
+                total += (modes.multiplier * value).sum()
+                rise = 2 * modes.rise * value
+                bend = 4 * modes.bend * value * _product(motion, modes.k)
+                for a, b in combinations_with_replacement(range(3), 2):
+                    pair = modes.k[a] * modes.k[b]
+                    second[a, b] = second[b, a] = second[a, b] + (rise * pair).sum()
+                    fourth[a, b] = fourth[b, a] = fourth[a, b] + (bend * pair).sum()
+        one, two, four = map(to_host, (total, second, fourth))
+        trace = np.trace(motion)
+        strains = (trace * one + (motion * two).sum()) * np.eye(3) + motion.T * one + trace * two
+        return self.unit * (strains + two @ motion + motion.T @ two + two @ motion.T + four)
+
+    def _modes(self, block: Block, part: slice, times: Any = None) -> Waves:
+        """Return the modes of a part of a block, by default as many times as they count."""
         xp, given, tables = self.fgc.xp, block.arguments, cast(dict[str, Any], block.strain)
         shape, full = given["shape"].tolist(), given["full"].tolist()
         places = [xp.arange(n) for n in shape]
         places[0] = places[0][part]
         k, squares = self._waves(given, places)
-        twice = along(tables["times0"][part], 0) * along(tables["times2"], 2)
+        if times is None:
+            times = along(tables["times0"][part], 0) * along(tables["times2"], 2)
         folds = [xp.minimum(at, n - at) for at, n in zip(places, full, strict=True)]
-
-        def unfolded(table: AnyArray) -> Any:
-            return table[part][:, folds[1]][:, :, folds[2]] * twice
-
-        square = squares[0] + squares[1] + squares[2]
-        return Waves(k, square, unfolded(block.multiplier), unfolded(tables["rise"]))
+        values = {"multiplier": block.multiplier, **tables}
+        unfolded = {
+            name: values[name][part][:, folds[1]][:, :, folds[2]] * times
+            for name in ("multiplier", "rise", "bend")
+            if name in values
+        }
+        return Waves(k, squares[0] + squares[1] + squares[2], **unfolded)
 
     def _waves(self, given: dict[str, Any], places: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return wave vectors and the squares of their components, which broadcast."""
@@ -221,38 +305,54 @@ class FarStrain:
             squares = [each**2 for each in k]
         return k, squares
 
-    def _logarithm(self, square: AnyArray) -> Any:
-        """Return the logarithm of a multiplier in closed form, differentiated by the square."""
+    def _logarithms(self, square: AnyArray) -> tuple[Any, Any]:
+        """Return the logarithm of a multiplier in closed form, differentiated by the square.
+
+        Once, and twice.
+        """
         order = self.kind.symbol.order
         factor = self.split.factor(order)
         kk = square + self.split.screening**2
         x = np.minimum(kk * factor.scale, factor.end)
-        value, slope = x * 0, x * 0
+        value, slope, second = x * 0, x * 0, x * 0
         for each in factor.coefficients.tolist():
+            second = second * (x - factor.shift) + 2 * slope
             slope = slope * (x - factor.shift) + value
             value = value * (x - factor.shift) + each
         value[value == 0] = math.inf  # where the multiplier is 0, too
         kk[kk == 0] = math.inf
-        power = order / kk
+        power, rest = order / kk, order / kk**2
         if self.split.friction:
-            power = 1 / kk + 1 / (kk + self.split.friction**2)
-        return factor.scale * (slope / value - factor.decays) - power
+            other = kk + self.split.friction**2
+            power, rest = 1 / kk + 1 / other, 1 / kk**2 + 1 / other**2
+        ratio = slope / value
+        first = factor.scale * (ratio - factor.decays) - power
+        return first, factor.scale**2 * (second / value - ratio**2) + rest
 
     def _changes(self) -> list[Any]:
-        """Return how the multipliers change with the logarithm of the periodic edges.
-
-        At equal volume.
-        """
+        """Return how the multipliers change with the periodic edges, at equal volume."""
         changes: list[Any] = [0.0 for _ in self.fgc.whole]
         for number, weight in WEIGHTS.items():
-            for change in (number * STEP, -number * STEP):
-                own = weight * number / change * (1 + change) ** self.mesh.periodicity
-                for n, block in enumerate(self._scaled(1 + change)):
-                    changes[n] = changes[n] + own * block.multiplier
+            for step in (number * STEP, -number * STEP):
+                for n, values in enumerate(self._scaled(1 + step)):
+                    changes[n] = changes[n] + weight * number / step * values
         return changes
 
-    def _scaled(self, scale: float) -> list[Block]:
-        """Return the blocks of a box whose periodic edges are multiplied, in double precision."""
+    def _second_changes(self) -> list[Any]:
+        """Return their second derivatives by the periodic edges, at equal volume."""
+        changes: list[Any] = [0.0 for _ in self.fgc.whole]
+        total = -2 * sum(SECOND_WEIGHTS.values())
+        for number in range(-max(SECOND_WEIGHTS), max(SECOND_WEIGHTS) + 1):
+            weight = SECOND_WEIGHTS.get(abs(number), total) / SECOND_STEP**2
+            for n, values in enumerate(self._scaled(1 + number * SECOND_STEP)):
+                changes[n] = changes[n] + weight * values
+        return changes
+
+    def _scaled(self, scale: float) -> list[Any]:
+        """Return the multipliers of a box whose periodic edges are multiplied, at equal volume.
+
+        In double precision.
+        """
         other, mesh = copy(self.fgc), copy(self.mesh)
         lattice = mesh.solver_box.lattice
         scales = np.where(lattice.periodic, scale, 1.0)
@@ -262,7 +362,14 @@ class FarStrain:
         mesh.steps, mesh.box = mesh.steps * scales, mesh.box * scales
         mesh.task = replace(mesh.task, dtype=np.dtype(np.float64))
         other.mesh = mesh
-        return other._blocks(self.split)
+        volume = scale**self.mesh.periodicity
+        return [volume * block.multiplier for block in other._blocks(self.split)]
+
+
+def _product(motion: AnyArray, k: list[Any]) -> Any:
+    """Return k.(motion k) at all modes."""
+    rows = [sum(float(x) * wave for x, wave in zip(row, k, strict=True)) for row in motion]
+    return sum(row * wave for row, wave in zip(rows, k, strict=True))
 
 
 def of_modes_alone(kind: Interaction) -> bool:

@@ -20,7 +20,14 @@ from parki.cells.cell_grid import CellGrid
 from parki.cells.runs import runs
 from parki.cells.sorted_points import SortedPoints, with_spare
 from parki.ewald.geometry.systems import Labels, Systems
-from parki.ewald.near.p2p_kernels import near_kernel, near_kernels, slopes_kernel, stages, together
+from parki.ewald.near.p2p_kernels import (
+    derived_sum,
+    near_kernel,
+    near_kernels,
+    slopes_kernel,
+    stages,
+    together,
+)
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, PairLists
 from parki.ewald.near.pair import Pair, parts, reach, shifts
@@ -82,7 +89,7 @@ class P2P:
     ----------
     kernels : dict of str to Kernel
         See `near_kernels`.
-    special, strained : callable
+    special, gradients : callable
         ``special(lists, many)``: kernels of the potential, see `near_kernel`; and of a strain.
     cut : callable
         Returns tiles, given the most targets of a tile.
@@ -97,7 +104,7 @@ class P2P:
 
     kernels: dict[str, Kernel]
     special: Callable[..., Kernel]
-    strained: Callable[..., Kernel]
+    gradients: Callable[..., Kernel]
     pair: Pair
     _tile: Tile
 
@@ -170,11 +177,11 @@ class P2P:
         self.cut, self.tiles = cut, cut(size)
         if before is not None and before.pair is pair and before._tile == tile:
             self.kernels, self.special = before.kernels, before.special
-            self.strained = before.strained
+            self.gradients = before.gradients
         else:
             self.kernels = near_kernels(task, pair, tile, launch)
             self.special = cache(partial(near_kernel, task, pair, tile))
-            self.strained = cache(partial(slopes_kernel, task, pair, tile, strain=True))
+            self.gradients = cache(partial(slopes_kernel, task, pair, tile))
         kernels, special = self.kernels, self.special
         self.norms = None
         if norms is not None:
@@ -219,7 +226,7 @@ class P2P:
             if isinstance(by.launch, PairLists) and self.lists is None:
                 self.lists = by.launch
 
-        self._of_strain: tuple[Derivatives, dict[str, Any]] | None = None
+        self._derived: dict[tuple[bool, bool], tuple[Derivatives, dict[str, Any]]] = {}
         self.task, self.pair, self._moment = task, pair, cutoff * solver_box.unit
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.sum.pair.power - 1)
@@ -319,22 +326,28 @@ class P2P:
                 together=self.together,
             )
 
-    @property
-    def of_strain(self) -> tuple[Derivatives, dict[str, Any]]:
-        """What sums values and derivatives along with those by a strain, and its arguments."""
-        if self._of_strain is None:
-            by = self.derivatives(self.task, self.pair, strain=True)
-            names = self.task.sum.derivative_tables(self.task.want, "u" in self.task.want)
-            arguments = self.of_derivatives(by, self.pair.rows(names), None)
-            self._of_strain = (
-                by,
-                arguments | {"derivative_scale": self._moment * arguments["scale"]},
-            )
-        return self._of_strain
+    def derived(self, strain: bool, moved: bool) -> tuple[Derivatives, dict[str, Any]]:
+        """Return the derivatives that also sum values, if these are wanted, and their arguments.
 
-    def derivatives(self, task: Task, pair: Pair, strain: bool = False) -> Derivatives:
-        """Return the kernel of derivatives, its tiles, and its launch, by lists on a device."""
-        special = self.strained if strain else partial(slopes_kernel, task, pair, self._tile)
+        With ``strain`` along with those by strains; of charges that are ``moved`` their changes.
+        """
+        if (strain, moved) not in self._derived:
+            by = self.derivatives(self.task, self.pair, strain=strain, moved=moved)
+            kind, want = derived_sum(self.task, moved), self.task.want
+            rows = self.pair.rows(kind.derivative_tables(want, "u" in want))
+            arguments = self.of_derivatives(by, rows, None)
+            arguments["derivative_scale"] = self._moment * arguments["scale"]
+            self._derived[strain, moved] = by, arguments
+        return self._derived[strain, moved]
+
+    def derivatives(
+        self, task: Task, pair: Pair, *, strain: bool = False, moved: bool = False
+    ) -> Derivatives:
+        """Return a kernel of derivatives, its tiles, and its launch, by lists on a device.
+
+        ``strain`` and ``moved`` are as for `slopes_kernel`.
+        """
+        special = partial(self.gradients, strain=strain, moved=moved)
         kernel, tiles = special(), self.tiles
         if stages(task, pair):
             count, threads = tiles.shape[1], self.threads
@@ -357,6 +370,7 @@ class P2P:
             "scale": scale,
             "derivative_scale": rate * scale,
             "tensors": tensors,
+            "motion": None,
         }
 
     def scaled(self, dens: AnyArray) -> Any:
@@ -388,6 +402,7 @@ class P2P:
         results: dict[str, AnyArray],
         lists: bool = True,
         weights: AnyArray = None,
+        motion: AnyArray = None,
     ) -> None:
         """Overwrite ``results`` with the near field of densities (k, rows, sources).
 
@@ -397,12 +412,15 @@ class P2P:
 
         With weights w of "u", shape (k, rows, targets), "strain" has 9 rows, of which 3 a + b is
         what the near field of a target gains of w.u by a strain ``dx_a = x_b`` of points and box.
+        With a ``motion`` (3, 3) in the dtype of the arithmetic, u is its own change as points
+        and box move by ``motion x``.
         """
         done, rows, xp = 0, self.rows, self.sources.xp
-        launches = self.launches
-        if weights is not None:
-            by, of_strain = self.of_strain
+        launches, derived = self.launches, self.launch_arguments.get("derivatives", {})
+        if weights is not None or motion is not None:
+            by, derived = self.derived(weights is not None, motion is not None)
             launches, lists = {"derivatives": by.launch}, False
+            derived = derived | {"motion": motion}
         rows_of_dens = rows - (self.point_radii is not None)
         while done < len(dens):
             # The sum that keeps lists takes one density.
@@ -442,26 +460,23 @@ class P2P:
                     launch = launch.without
                 for place in range(len(dens[part])):
                     one = {name: array[done + place] for name, array in results.items()}
-                    if weights is None:
-                        arguments = self.launch_arguments["derivatives"]
-                    else:
-                        arguments = of_strain | {"tensors": weights[done + place]}
                     arguments = {
                         **self.arguments,
-                        **arguments,
+                        **derived,
                         "dens": buffer[place * rows : (place + 1) * rows],
                         "pot": one.get("u"),
                         "pressure": one.get("p"),
                         "gradient": one.get("grad_u"),
                         "pull": one.get("strain", one.get("grad_tensor")),
                     }
+                    if weights is not None:
+                        arguments["tensors"] = weights[done + place]
                     launch(1, arguments)
             done = part.stop
         if self.overlap_correction is not None:
             self.overlap_correction.add(dens, results, weights)
         if self.labelled is not None:
-            strain = None if weights is None else (weights, self.of_strain[1])
-            self.labelled.add(self.scaled(dens), results, strain)
+            self.labelled.add(self.scaled(dens), results, derived, weights, motion is not None)
 
     def add(self, dens: AnyArray, results: dict[str, AnyArray], weights: AnyArray = None) -> None:
         """Add the near field of densities to ``results``, as `apply` makes it."""

@@ -16,6 +16,8 @@ from parki.ewald.near.sizes import (
     staged_at_once,
     tile_of_slopes,
 )
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import Interaction
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
@@ -53,14 +55,32 @@ def near_kernels(
     return kernels
 
 
+def derived_sum(task: Task, moved: bool) -> Interaction:
+    """Return the sum of which a kernel of derivatives has the pair function.
+
+    If charges are ``moved``, changes of their sum are sums of dipoles.
+    """
+    return SUMS[task.sum.dipoles] if moved else task.sum
+
+
 def slopes_kernel(
-    task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, _: int = 1, *, strain: bool = False
+    task: Task,
+    pair: Pair,
+    tile: Tile,
+    lists: int = FORGETS,
+    _: int = 1,
+    *,
+    strain: bool = False,
+    moved: bool = False,
 ) -> Kernel:
-    """Return the kernel of derivatives, tile or staged; with ``strain`` of all that is wanted."""
-    want = task.want
-    values = "u" in want if strain else together(task, pair)
-    names = task.sum.derivative_tables(want)
-    shape = pair.rows(task.sum.derivative_tables(want, values)).shape
+    """Return the kernel of derivatives, tile or staged.
+
+    With ``strain``, or of charges that are ``moved``, it is one of all that is wanted.
+    """
+    want, kind = task.want, derived_sum(task, moved)
+    values = "u" in want if strain or moved else together(task, pair)
+    names = kind.derivative_tables(want)
+    shape = pair.rows(kind.derivative_tables(want, values)).shape
     if stages(task, pair):
         file, workunit, team, vector = "p2p_derivatives", "p2p_staged_derivatives", tile.targets, 1
         constants = dict[str, Any](_staging(task, task.sum.p2p()))
@@ -75,7 +95,7 @@ def slopes_kernel(
         file,
         workunit,
         task.space,
-        constants | own_constants(task) | task.sum.p2p(derivatives=names),
+        constants | own_constants(task) | kind.p2p(derivatives=names, moved=moved),
         executor=task.executor,
         team_size=team,
         vector_length=vector,

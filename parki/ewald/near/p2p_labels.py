@@ -12,6 +12,7 @@ import numpy as np
 
 from parki.cells.cell_grid import CellGrid, locate, multiplied
 from parki.ewald.geometry.systems import Labels
+from parki.ewald.near.p2p_kernels import derived_sum
 from parki.ewald.near.pair import Pair, parts, shifts
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
@@ -118,25 +119,29 @@ class LabelledPairs:
         self,
         dens: AnyArray,
         results: dict[str, AnyArray],
-        strain: tuple[AnyArray, dict[str, Any]] | None = None,
+        more: dict[str, Any],
+        weights: AnyArray = None,
+        moved: bool = False,
     ) -> None:
         """Add what pairs of densities (k, rows, sources) make to ``results``: see `P2P.apply`.
 
-        ``strain`` has its weights, and the arguments of its kernel.
+        ``more`` are arguments of the kernel of derivatives that takes ``weights``, or of charges
+        that are ``moved``.
         """
-        task, done = self.task, 0
+        task, done, strain = self.task, 0, weights is not None
         if not self.members.targets.size:
             return
-        derived, arguments = task.want != ("u",), self.arguments
+        derived, arguments = task.want != ("u",) or strain or moved, self.arguments
+        if strain or moved:
+            arguments = arguments | more
         while done < len(dens):
             many = 1 if derived else next(n for n in self.together if n <= len(dens) - done)
             part = slice(done, done + many)
             strengths = task.xp.take(dens[part], self.members.sources, axis=2)
             flat = {name: a[part].reshape(-1, a.shape[-1]) for name, a in results.items()}
-            kernel, _ = label_kernel(task, self.pair, many, strain is not None)
-            if strain is not None:
-                weights, own_arguments = strain
-                arguments = self.arguments | own_arguments | {"tensors": weights[done]}
+            kernel, _ = label_kernel(task, self.pair, many, strain=strain, moved=moved)
+            if strain:
+                arguments["tensors"] = weights[done]
             kernel(
                 self.members.targets.size,
                 arguments=arguments,
@@ -149,26 +154,28 @@ class LabelledPairs:
             done += many
 
 
-def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) -> tuple[Kernel, Any]:
+def label_kernel(
+    task: Task, pair: Pair, many: int = 1, *, strain: bool = False, moved: bool = False
+) -> tuple[Kernel, Any]:
     """Return the kernel for ``many`` densities at a time, and its table of radial functions.
 
-    With ``strain`` targets have weights.
+    With ``strain`` targets have weights; ``moved`` is as for `slopes_kernel`.
     """
-    want = task.want
-    derived, values = want != ("u",), "u" in want
+    want, kind = task.want, derived_sum(task, moved)
+    derived, values = want != ("u",) or strain or moved, "u" in want
     workunit, names = "p2p_labels", task.sum.pair.values
     constants: dict[str, Any] = {"MANY": many}
     if derived:
         workunit += "_derivatives"
-        names = task.sum.derivative_tables(want)
+        names = kind.derivative_tables(want)
         constants |= {
-            **task.sum.p2p(derivatives=names),
+            **kind.p2p(derivatives=names, moved=moved),
             "PRESSURE": "p" in want,
             "GRADIENT": "grad_u" in want,
             "TENSORS": task.tensors,
             "VALUES": values,
         }
-        names = task.sum.derivative_tables(want, values)
+        names = kind.derivative_tables(want, values)
     else:
         constants |= task.sum.p2p()
     flags = {"TILTED": task.tilted, "STRAIN": strain}

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.spreading import check_spreading
@@ -341,11 +342,19 @@ class EwaldSum:
         return cloud.checked()
 
     # ------------------------------------------------------------------ apply
-    def summed(self, values: AnyArray, out: AnyArray, watch: Watch, strain: AnyArray = None) -> Any:
+    def summed(
+        self,
+        values: AnyArray,
+        out: AnyArray,
+        watch: Watch,
+        strain: AnyArray = None,
+        motion: NDArray[np.float64] | None = None,
+    ) -> Any:
         """Return the wanted results of a density, or of several, that were checked.
 
         ``strain`` of shape (k, 9, systems), if it is given, takes what dens.u gains by strains of
-        points and box: see `Stages.run`.
+        points and box: see `Stages.run`. With a ``motion`` (3, 3) return how results change along
+        the strain ``dx = motion x``: see `Stages.run_changed`.
         """
         shapes = self.shapes(*values.shape[:-2])
         results = check_outputs(out, self.want, shapes, values, self.task.space)
@@ -354,13 +363,20 @@ class EwaldSum:
         rows = {
             n: array.reshape(many, self.sizes[n], array.shape[-1]) for n, array in results.items()
         }
-        self.overwrite(rows if strain is None else rows | {"strain": strain}, values, watch)
+        rows = rows if strain is None else rows | {"strain": strain}
+        self.overwrite(rows, values, watch, motion)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
-    def overwrite(self, rows: dict[str, Any], values: AnyArray, watch: Watch) -> None:
+    def overwrite(
+        self,
+        rows: dict[str, Any],
+        values: AnyArray,
+        watch: Watch,
+        motion: NDArray[np.float64] | None = None,
+    ) -> None:
         """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources).
 
-        "strain" may be among them: see `Stages.run`.
+        "strain" may be among them; for this and ``motion`` see `summed`.
         """
         task, pipeline, order = self.task, self.pipeline, self.order
         if task.flux and not self._flux_seen:
@@ -373,7 +389,11 @@ class EwaldSum:
         strain = rows.pop("strain", None)
         parts = rows if task.want == (*rows,) else stress.split(rows, task.want, task.xp)
         results = parts if strain is None else {**parts, "strain": strain}
-        pipeline.apply(self.solvers(values), results, watch)
+        if motion is None:
+            pipeline.apply(self.solvers(values), results, watch)
+        else:
+            in_order = order.matrix @ motion @ order.matrix.T
+            pipeline.apply_changed(self.solvers(values), results, in_order)
         if parts is not rows:
             stress.combine(rows, parts)
             for name in rows.keys() - {*task.want, *stress.MADE}:

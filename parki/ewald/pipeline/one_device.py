@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parki.ewald.pipeline.arrival import Arrival
 from parki.ewald.pipeline.placed import PlacedOnDevice
 from parki.ewald.pipeline.protocol import Watch
@@ -79,6 +82,20 @@ class OneDevice(PlacedOnDevice):
             for name, array in results.items():
                 if name != "strain":
                     array[...] = outputs[name][..., : array.shape[-1]]
+
+    def apply_changed(
+        self, dens: AnyArray, results: dict[str, AnyArray], motion: NDArray[np.float64]
+    ) -> None:
+        """Overwrite results with changes along a strain: see `Stages.run_changed`."""
+        stages, capacity = cast(Stages, self.stages), self.capacity
+        if capacity is None:
+            stages.run_changed(dens, results, motion)
+            return
+        xp = stages.setup.task.xp
+        outputs = capacity.results(xp, results)
+        stages.run_changed(capacity.densities(xp, dens), outputs, motion)
+        for name, array in results.items():
+            array[...] = outputs[name][..., : array.shape[-1]]
 
     def recorded(self, many: int) -> Replay | None:
         """Return the graph of an application to ``many`` densities, if there is one."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import EwaldSum
@@ -25,6 +28,7 @@ def place_and_sum(
     *,
     tensors: AnyArray = None,
     strained: bool = False,
+    motion: NDArray[np.float64] | None = None,
 ) -> tuple[EwaldSum, Any]:
     """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
 
@@ -41,12 +45,12 @@ def place_and_sum(
         if strained:
             count = placed.systems.count if placed.systems else 1
             strain = placed.task.xp.empty((len(values) if values.ndim > 2 else 1, 9, count))
-        results = placed.summed(values, None, unwatched, strain)
+        results = placed.summed(values, None, unwatched, strain, motion)
         if late:
             placed.refuse_invalid(values)
         seen = placed.committed(*placed.validate_pending())
         if seen.pipeline is not placed.pipeline:
-            results = seen.summed(values, None, unwatched, strain)
+            results = seen.summed(values, None, unwatched, strain, motion)
         results = as_given(results, dens)
         return seen, (results, strain) if strained else results
 
@@ -64,12 +68,14 @@ def sum_once(
     exclude: Labels | OfPoints | None = None,
     tensors: AnyArray = None,
     strained: bool = False,
+    motion: NDArray[np.float64] | None = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next.
 
     Takes what `parki.stokes_sl` and `EwaldSum` take. If ``strained``, return also what dens.u gains
-    by strains of points and box, shape (k, 9, systems): see `Stages.run`.
+    by strains of points and box, shape (k, 9, systems): see `Stages.run`. With a ``motion``, shape
+    (3, 3), return how results change along the strain ``dx = motion x``: see `Stages.run_changed`.
     """
     with ranks.collective("sum"), read_once():
         cloud = take_cloud(
@@ -83,7 +89,14 @@ def sum_once(
             borrowed=False,  # it is summed at once
         )
         placed, result = place_and_sum(
-            ranks.engine(), kernel, cloud, dens, want, tensors=tensors, strained=strained
+            ranks.engine(),
+            kernel,
+            cloud,
+            dens,
+            want,
+            tensors=tensors,
+            strained=strained,
+            motion=motion,
         )
     placed.cache_setup()
     return result

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Memory
 from parki.ewald.geometry.systems import Labels, Systems
@@ -161,6 +164,15 @@ class Pipeline:
 
     def apply(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
+        raise NotImplementedError
+
+    def apply_changed(
+        self, dens: AnyArray, results: dict[str, AnyArray], motion: NDArray[np.float64]
+    ) -> None:
+        """Overwrite results with how they change along a strain of points and box.
+
+        It is ``dx = motion x``, in the order of axes of the pipeline.
+        """
         raise NotImplementedError
 
     @property

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.buffers import grid_buffers
-from parki.ewald.far.fgc import FGC
+from parki.ewald.far.fgc import FGC, Changed
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Constants, PlaneModes
 from parki.ewald.far.p2g import P2G
@@ -284,6 +285,36 @@ class Stages:
             strain[place] += self._by_system(pairs[place])
             strain[place, ::4] -= self._by_system(exact[place] * constant["u"]).sum(axis=0)
 
+    def run_changed(
+        self, dens: AnyArray, results: dict[str, AnyArray], motion: NDArray[np.float64]
+    ) -> None:
+        """Overwrite results with how sums of charges change along a strain, ``dx = motion x``.
+
+        Both points and box move. Gradients change in axes that stay.
+        """
+        self.prepare_strain()
+        far, task, xp = cast(FarStrain, self.far_strain), self.setup.task, self.p2p.sources.xp
+        trace = float(np.trace(motion))
+        exact, dens = dens, dens.astype(self.p2p.dtype, copy=False)
+        near = {n: xp.empty(rows.shape, dtype=self.p2p.dtype) for n, rows in results.items()}
+        moved = task.space.adapter.constant(motion, self.p2p.dtype)
+        self.p2p.apply(dens, self._buffer(len(dens)), near, motion=moved)
+        for place, density in enumerate(dens):
+            rows = {name: array[place] for name, array in near.items()}
+            if "grad_u" in rows:  # wave vectors move, by which the grid's field is differentiated
+                still = {name: xp.zeros_like(array) for name, array in rows.items()}
+                self.faxen.gather(self.g2p, self._far_field(density[None]), still, 0, self.count)
+                changes_of_axes = moved[:, :, None] * still["grad_u"][:, None]
+                rows["grad_u"] -= changes_of_axes.sum(axis=0)
+            field = self._far_field(density[None], changed=far.changed(motion))
+            self.faxen.gather(self.g2p, field, rows, 0, self.count)
+            if "u" in rows:  # the gauge's constant is one over the volume
+                constant = {"u": xp.zeros(rows["u"].shape, dtype=exact.dtype)}
+                self.gauge.add(exact[place], constant)
+                rows["u"] -= trace * constant["u"]
+        for name, array in results.items():
+            array[...] = near[name]
+
     def _by_system(self, rows: AnyArray) -> Any:
         """Return the sums of rows (rows, targets) over each system, in double precision."""
         if self.systems is not None:
@@ -359,20 +390,21 @@ class Stages:
     def _far_field(
         self,
         dens: AnyArray,
-        watch: Watch,
+        watch: Watch = unwatched,
         buffer: Any = None,
         fields: list[Any] | None = None,
         modes: list[dict[int, Any]] | None = None,
+        changed: Changed | None = None,
     ) -> Any:
         """Return the field of densities whose grids there is memory for; add it to ``fields``.
 
         ``buffer`` has memory for the sorted density, if P2P uses the common one at the same time.
-        ``modes`` are as for `convolve`.
+        ``modes`` and ``changed`` are as for `convolve`.
         """
         with watch("P2G"):
             grid, planes = self.spread(dens, buffer)
         with watch("FGC"):
-            field = self.convolve(grid, planes, len(dens), modes)
+            field = self.convolve(grid, planes, len(dens), modes, changed)
         if fields is not None:
             fields.append(field)
         return field
@@ -398,17 +430,19 @@ class Stages:
         planes: list[Any],
         many: int = 1,
         modes: list[dict[int, Any]] | None = None,
+        changed: Changed | None = None,
     ) -> Any:
         """Return the far field on the grid of as many densities, which `spread` has made.
 
         ``modes`` takes what `FarStrain.of_modes` needs of the grid. None where nobody asks.
+        ``changed`` is as for `FGC.multiply`.
         """
         fgc, sums = self._grids[many][1] if many > 1 else self.fgc, None
         if modes is not None:
             sums = dict[int, Any]()
             modes.append(sums)
         plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
-        return fgc.apply(grid, plane, sums)
+        return fgc.apply(grid, plane, sums, changed)
 
     def gather(
         self, field: AnyArray, exact: Any, results: dict[str, AnyArray], place: int = 0

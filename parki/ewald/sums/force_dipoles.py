@@ -180,8 +180,13 @@ def text_of(
     *,
     overlap_correction: str = "",
     any_radii: bool = False,
+    moved: bool = False,
 ) -> str:
-    """Return the text of a pair function; for its parameters see `PairFunction`."""
+    """Return the text of a pair function; for its parameters see `PairFunction`.
+
+    If ``moved``, it is of dipoles that are made as distances move by the kernel's ``motion``: from
+    charges, which are the density.
+    """
     if overlap_correction:
         return SphereText(rest=overlap_correction == "rest", any_radii=any_radii).text()
-    return Text(symbol, sources).text()
+    return Text(symbol, sources, moved).text()

@@ -378,16 +378,20 @@ class Interaction:
         """Return whether a pair adds to potential and gradient at once."""
         return bool(self.pair.slopes) and (on_device or self.pair.fused) and "grad_u" in want
 
-    def p2p(self, slopes: bool = False, derivatives: Tables = ()) -> dict[str, Any]:
+    def p2p(
+        self, slopes: bool = False, derivatives: Tables = (), moved: bool = False
+    ) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum.
 
-        ``derivatives`` are the tables of kernels that sum these.
+        ``derivatives`` are the tables of kernels that sum these. If ``moved``, densities are the
+        charges of which it is the sum of dipoles: see `parki.ewald.sums.force_dipoles.text_of`.
         """
         file = self.pair.file or text_of(
             self.symbol,
             self.sources,
             overlap_correction=self.pair.overlap_correction,
             any_radii=self.pair.point_radii is not None,
+            moved=moved,
         )
         tables = derivatives or (self.pair.slopes if slopes else self.pair.values)
         constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(tables)}
@@ -397,6 +401,8 @@ class Interaction:
         if derivatives:
             constants["WITH_VALUES"] = bool(self.pair.with_values)
         constants |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}
+        if moved:
+            constants |= {"CHARGES": 1, "MOVED": True}
         if slopes:
             constants |= {"WITH_SLOPES": True, "OUTPUTS": 4 * self.results}
         return constants

@@ -56,6 +56,13 @@ NO_SLOPES = [
 ]
 
 
+# Changes of charges that move are summed by the kernels of derivatives alone.
+NO_VALUES = [
+    "def interact(density, row, normal, first_normal, at):",
+    '    """Do nothing: there are derivatives alone."""',
+]
+
+
 class Expansions(NamedTuple):
     """Operators, expanded, by the names of the parts of a density.
 
@@ -167,8 +174,8 @@ class Text:
 
     head = HEAD
 
-    def __init__(self, symbol: Symbol, sources: tuple[Source, ...]) -> None:
-        self.symbol, self.sources = symbol, sources
+    def __init__(self, symbol: Symbol, sources: tuple[Source, ...], moved: bool = False) -> None:
+        self.symbol, self.sources, self.moved = symbol, sources, moved
         self.fields, self.pair = fields_of(symbol, sources), _pair(symbol, sources)
         self.names = names_of(sources)
         self.rows = [sum(s.rows for s in sources[:n]) for n in range(len(sources))]
@@ -182,7 +189,8 @@ class Text:
         head = self.head.format(formula=self.formula())
         if self.symbol.screening:
             head += f"\nfrom kernels.blocks.friction import {self.begin}"
-        return "\n".join([head, "", *self.interact(), "", "", *derivatives, ""])
+        values = NO_VALUES if self.moved else self.interact()
+        return "\n".join([head, "", *values, "", "", *derivatives, ""])
 
     def formula(self) -> str:
         """Return u in the notation of `parki.ewald.sums.operators`."""
@@ -262,6 +270,11 @@ class Text:
             place = f"{row}{plus(first)}"
             if name == "ab":
                 code.write(f"take_tensor(density, {place}, at)")
+            elif self.moved:  # a charge times the move of its distance, the dipole that this makes
+                code.write(f"charge: REAL = 0.0 - density[{place}][at]")
+                for i in AXES:
+                    move = " + ".join(f"motion[{i}][{j}] * r{j}" for j in AXES)
+                    code.write(f"{name}{i}: REAL = charge * ({move})")
             elif name == "charge":
                 code.write(f"charge: REAL = density[{place}][at]")
             else:
