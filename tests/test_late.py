@@ -7,6 +7,7 @@ import pytest
 from helpers.recording import let_the_host_record
 
 import parki
+from parki.ewald.pipeline import arrival
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -160,6 +161,19 @@ def test_impossible_densities(xp):
     assert not mixed(0 * dens).any()
     dens[0, :100] = 1e-20  # some small ones are no reason
     mixed(dens)
+
+
+def test_points_that_crowd_by_turns(xp, monkeypatch):
+    """Parameters that were found to suit both are not looked at again, nor for points between."""
+    plan, dens = following(xp)
+    looked, look = [], arrival.pair_density
+    monkeypatch.setattr(arrival, "pair_density", lambda *a, **k: looked.append(1) or look(*a, **k))
+    for scale in (1, 0.87, 1, 0.93, 0.87, 1):
+        points = scale * cloud(xp, 5)
+        plan.update_points(points, points)
+        plan(dens)
+    assert plan.pipeline.decision == "keep" and sum(looked) <= 2
+    assert error(plan, dens, points) < 1
 
 
 def test_points_that_crowd(xp):

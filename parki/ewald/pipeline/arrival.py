@@ -223,7 +223,7 @@ class Arrival:
             return None
         new.copied_arrays = {n: array.copy() for n, array in new.graph.arrays.items()}
         new.graph(arriving, {})
-        new.occupancy.suited = new.occupancy.read()
+        new.occupancy.suit(new.occupancy.read())
         return new
 
     def _moved(self) -> PlacedOnDevice | None:
@@ -280,7 +280,7 @@ class Arrival:
     def _suited(self, new: PlacedOnDevice) -> PlacedOnDevice:
         """Return a pipeline, with how its points crowd as how points do that it suits."""
         if not self.later and self.imposed is None:
-            new.occupancy.suited = new.occupancy.read()
+            new.occupancy.suit(new.occupancy.read())
         return new
 
     def accepts(self, placed: PlacedOnDevice) -> bool:
@@ -291,7 +291,7 @@ class Arrival:
         if placed.occupancy.matches(crowds):
             return True
         if self.suits:
-            placed.occupancy.suited = crowds
+            placed.occupancy.suit(crowds)
         return self.suits
 
 

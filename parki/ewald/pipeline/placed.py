@@ -34,8 +34,9 @@ class OccupancyStatistics:
 
     Attributes
     ----------
-    suited : list of 3 floats or None
-        The numbers when the parameters were last found to suit.
+    suited : list of 3 pairs of floats, or None
+        The least and the most of each that the parameters were found to suit. The numbers of few
+        points change by chance, and parameters that suit two of them suit all between.
     report : HostReport, DeviceReport or None
         The numbers of now, once they were counted; and last how many coordinates did not fit.
     points : int
@@ -43,7 +44,7 @@ class OccupancyStatistics:
     """
 
     def __init__(self) -> None:
-        self.suited: list[float] | None = None
+        self.suited: list[tuple[float, float]] | None = None
         self.report: Any = None
         self.points = 0
 
@@ -78,10 +79,21 @@ class OccupancyStatistics:
         """Return the numbers that were sent last, for which the host waits."""
         return cast(list[float], self.report.read()[:3])
 
+    def suit(self, now: list[float]) -> None:
+        """Note numbers that the parameters were found to suit."""
+        before = self.suited or [(n, n) for n in now]
+        numbers = zip(now, before, strict=True)
+        self.suited = [(min(n, least), max(n, most)) for n, (least, most) in numbers]
+
     def matches(self, now: list[float]) -> bool:
-        """Return whether numbers are about those that suited."""
-        pairs = zip(now, cast(list[float], self.suited), strict=True)
-        return all(abs(n - before) <= CROWDED * max(before, self.points) for n, before in pairs)
+        """Return whether numbers are about as many as suited."""
+        numbers = zip(now, cast(list[tuple[float, float]], self.suited), strict=True)
+        return all(
+            least - CROWDED * max(least, self.points)
+            <= n
+            <= most + CROWDED * max(most, self.points)
+            for n, (least, most) in numbers
+        )
 
 
 # One more column for each this many points; and the least part of all columns that points fill.
