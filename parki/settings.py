@@ -273,7 +273,7 @@ _once = _Once()
 
 
 def read_once() -> AbstractContextManager[Any]:
-    """Within this, a thread reads what kernels need of the environment at most once.
+    """Within this, a thread reads what sums need of the environment at most once.
 
     A step of a plan has many launches, and a variable takes a microsecond. A lock begins and ends
     it, as no interrupt falls between the lines of a lock.
@@ -284,11 +284,11 @@ def read_once() -> AbstractContextManager[Any]:
     return _once.within
 
 
-def _kept(read: Callable[[], T]) -> Callable[[], T]:
+def kept(read: Callable[[], T]) -> Callable[[], T]:
     """Return a function whose result is kept within `read_once`."""
 
     @functools.wraps(read)
-    def kept() -> T:
+    def once() -> T:
         if not _once.within.locked():
             return read()
         values = _once.found
@@ -297,23 +297,23 @@ def _kept(read: Callable[[], T]) -> Callable[[], T]:
         value: T = values[read]
         return value
 
-    return kept
+    return once
 
 
-@_kept
+@kept
 def executor() -> str:
     """Return the executor of kernels that are asked for without one."""
     return SETTINGS["PARKI_EXECUTOR"].value()
 
 
-@_kept
+@kept
 def host_settings() -> tuple[str, int, str, int]:
     """Return the executor, the emulated team, the compiler and the threads of the CPU."""
     team = SETTINGS["PARKI_EMULATED_TEAM"].number()
     return SETTINGS["PARKI_EXECUTOR"].value(), team, SETTINGS["CXX"].value(), thread_count()
 
 
-@_kept
+@kept
 def thread_count() -> int:
     """Return the space OpenMP's threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
 

@@ -32,11 +32,11 @@ MEASURED = (*FOLDERS["benchmarks"], "floor")
 # Files and calls of parki's own functions, a little above those of two threads. The time of small
 # sums follows them: raise one only for something that users gain more by.
 MOST_CALLS = {
-    "parki.stokes_comb(...)": (61, 500),
+    "parki.stokes_comb(...)": (42, 310),
     "plan(dens)": (28, 110),
     "plan.update_points(...)": (50, 290),
-    "parki.energy(...)": (50, 380),
-    "forces of parki.torch, backward": (62, 740),
+    "parki.energy(...)": (45, 340),
+    "forces of parki.torch, backward": (56, 690),
     "Spheres.displacements near a wall": (72, 4050),
 }
 

@@ -10,7 +10,7 @@ values it cannot watch, are refused; without ``fullgraph`` it then leaves the ca
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -146,13 +146,17 @@ def _made(values: AnyArray) -> EwaldOptions:
 
 def _text(options: EwaldOptions) -> str:
     if isinstance(options.box, Varied):
-        options = replace(options, box=tuple(options.box))  # nothing may keep a box's graph
-    return _written(options)
+        return _written(options, tuple(options.box))  # nothing may keep a box's graph
+    return _kept(options)
 
 
 @lru_cache(maxsize=256)
-def _written(options: EwaldOptions) -> str:
-    values = {name: getattr(options, name) for name in OPTIONS}
+def _kept(options: EwaldOptions) -> str:
+    return _written(options, options.box)
+
+
+def _written(options: EwaldOptions, box: Any) -> str:
+    values = {name: getattr(options, name) for name in OPTIONS} | {"box": box}
     values["expert"] = [getattr(options.expert, name) for name in EXPERT]
     return json.dumps(
         {n: v.name if isinstance(v, ExecutionSpace) else v for n, v in values.items()}

@@ -32,7 +32,7 @@ from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import check_density, check_dtypes, take_options
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS, kernel
-from parki.interchange import as_array, as_given, flag, to_host
+from parki.interchange import as_array, flag, library_of, to_host
 from parki.memory import telling
 from parki.runtime import get_execution_space
 from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, Unpack
@@ -162,20 +162,25 @@ def energy(
         energies = _energies(
             charged, options, strained=strained, exclude=exclude, systems=systems, boxes=boxes
         )
-        each = to_host(energies.each).astype(np.float64)
-        total: float | NDArray[np.float64] = float(each.sum())
-        if systems is not None:
-            total = np.array([each[a:b].sum() for a, b in pairwise(energies.ends)])
+        each, double = energies.each, np.dtype(np.float64)
+        total: float | NDArray[np.float64]
+        if systems is None:
+            total = float(each.sum(dtype=double))
+        else:
+            each = to_host(each)
+            total = np.array([each[a:b].sum(dtype=double) for a, b in pairwise(energies.ends)])
     if not np.isfinite(total).all():
         raise ParkiValueError(
             "the energy is beyond the largest number of float64; give charges in a larger unit"
         )
 
+    back = library_of(points)
+
     def like(values: AnyArray) -> AnyArray:
-        return as_given(values.T if in_rows else values, points)
+        return back(values.T if in_rows else values)
 
     fields = None if energies.field is None else like(energies.field)
-    potentials = as_given(energies.potentials, points)
+    potentials = back(energies.potentials)
     return Energy(total, like(energies.forces), energies.virial, potentials, fields)
 
 

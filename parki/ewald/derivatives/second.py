@@ -30,6 +30,7 @@ from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.changes import refuse_third as refuse_third
 from parki.interchange import as_array, as_given, to_host
+from parki.settings import read_once
 from parki.typing import AnyArray, DerivedBy
 
 Arrays = Mapping[str, AnyArray]  # by names of inputs: no sources where these are the targets
@@ -61,7 +62,8 @@ def pulled(
         there = {**points, **dens}
         return _pulled(kernel, options, batch, there, weights["values"], names, left)
 
-    derivatives = passed_on(options, lists, axes(kernel), run, ("dens",), density(points))
+    with read_once():
+        derivatives = passed_on(options, lists, axes(kernel), run, ("dens",), density(points))
     return {name: as_given(array, values) for name, array in derivatives.items()}
 
 

@@ -7,6 +7,8 @@ composite. See ``docs/derivatives.md``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any, cast
 
 import numpy as np
@@ -191,7 +193,9 @@ def pulled(
         of_one = [{name: rows[n : n + 1] for name, rows in v.items()} for n in range(max(1, count))]
         pairs, sums = zip(of_one, checked.dens, strict=True), checked.sums
         parts = [checked.pulled(sums, one, dens=density, wrt=inputs) for one, density in pairs]
-    derivatives: Arrays = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
+    derivatives: Arrays = {
+        n: reduce(add, [part[n] for part in parts]) for n in inputs if n != "dens"
+    }
     shapes = dict(checked.shapes)
     if by_box:
         derivatives |= checked.by_box(derivatives[lattice])
@@ -199,7 +203,8 @@ def pulled(
         derivatives |= checked.by_lengths(parts, v["u"])
     if "dens" in wrt:
         every = [part["dens"] for part in parts]
-        derivatives["dens"] = checked.cloud.xp.concatenate(every)[:count]
+        whole = every[0] if len(every) == 1 else checked.cloud.xp.concatenate(every)
+        derivatives["dens"] = whole[:count]
         shapes["dens"] = (*many, *shapes["dens"])
     wanted = {name: derivatives[name] for name in wrt}
     shaped = {name: a.reshape(shapes.get(name, a.shape)) for name, a in wanted.items()}

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.lattice import (
     Cell,
+    Lattice,
     Moving,
     cell_of,
     rows_of,
@@ -269,7 +270,7 @@ class EwaldOptions(metaclass=Shown):
                 "axes, along which the box is the extent of the plan's first points"
             )
         other = copy(self)  # the other fields were checked
-        for name in ("cell", "edges", "ends", "gap", "of_derivatives"):
+        for name in ("cell", "edges", "ends", "gap", "lattice", "of_derivatives"):
             other.__dict__.pop(name, None)
         object.__setattr__(other, "box", Moving(rows) if tilts else rows)
         other._check_tilted()
@@ -354,6 +355,13 @@ class EwaldOptions(metaclass=Shown):
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the box begins and ends along each axis; it ends at NaN without a length."""
         return _from_zero(*self.edges)
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """The box, as the solver takes its axes; NaN are the lengths that points decide."""
+        origin, last = np.array([self.ends[axis] for axis in self.axes]).T.copy()
+        lattice = Lattice(last - origin, sum(self.periodic), origin=origin, axes=self.axes)
+        return lattice.shaped(self.cell)
 
     def thinnest(self, extents: Any) -> float:
         """Return how thick a box is at least in directions without lengths, for `extents`."""

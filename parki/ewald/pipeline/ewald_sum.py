@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.spreading import check_spreading
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.pair import check_wanted
+from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.protocol import (
     Access,
@@ -29,11 +31,14 @@ from parki.ewald.pipeline.protocol import (
     peek_pipeline,
 )
 from parki.ewald.points import (
+    RESULTS,
+    TENSOR,
     TENSOR_ROWS,
     Cloud,
     SurveyedCloud,
     as_rows,
     check_density,
+    check_names,
     check_outputs,
     check_values,
     check_want,
@@ -46,8 +51,9 @@ from parki.ewald.solver_box import AxisPermutation
 from parki.ewald.sums import stress, sum_of
 from parki.ewald.task import Task
 from parki.memory import require, told
+from parki.runtime import ExecutionSpace
 from parki.settings import read_once
-from parki.typing import AnyArray
+from parki.typing import AnyArray, DType
 
 
 class EwaldSum:
@@ -100,33 +106,22 @@ class EwaldSum:
         self.pending: Cloud | None = None
         self._seen: Cloud | None = None  # late before, of which `cloud` is not made yet
         self.pipeline = pipeline
-        with pipeline.ranks.collective("Plan"), read_once(), told():
+        with pipeline.ranks.collective("Plan"), read_once(), told:
             if not one_shot:
                 cloud = cloud.checked()
-            cloud, kernel = cloud.owned(), sum_of(kernel).name
-            arrays, options = cloud.arrays, cloud.options
-            if options.walled:
-                raise ParkiValueError(
-                    f"wall is {options.wall!r}, which this sum does not take; near a wall call "
-                    "parki.Plan, parki.stokes_sl, parki.vjp or parki.jvp, or parki.distributed, "
-                    "parki.torch or parki.jax"
-                )
-            self.dtype = np.dtype(cloud.src.dtype)
-            names = check_want(kernel, want, tensors is not None)
-            check_wanted(options.expert.p2p_method, options.expert.radial, kernel, names)
-            check_spreading(options.expert.p2g_method, kernel, options.cell is not None)
+            cloud, names = cloud.owned(), check_names(want, (*RESULTS, TENSOR))
+            arrays, self.dtype = cloud.arrays, np.dtype(cloud.src.dtype)
             self.want = want if isinstance(want, str) else names
-            self.task = Task(
-                kernel,
+            self.task, self.order, self._result_shapes = _task_of(
+                sum_of(kernel).name,
                 cloud.space,
-                options.arithmetic(self.dtype),
-                options,
+                self.dtype,
+                cloud.options,
                 names=names,
+                tensors=tensors is not None,
                 labelled=cloud.labels is not None,
             )
-            self._result_shapes = {n: result_shape(kernel, n, 1)[:-1] for n in names}
             self.sizes = {name: math.prod(shape) for name, shape in self._result_shapes.items()}
-            self.order = _order(self.task)
             self.access = access or Access(cloud.space)
             if tensors is not None:
                 shape = TENSOR_ROWS, cloud.targets
@@ -141,7 +136,7 @@ class EwaldSum:
                 if (cloud.systems, cloud.labels) == (systems, labels):
                     cloud = replace(cloud, systems=systems, labels=labels)
             if cached is not None and self._may_follow(cached, cloud):
-                self.lattice = resolve(options, np.empty((0, 3)), size=self.task.sum.pair.size)
+                self.lattice = cloud.options.lattice  # which has all lengths
                 self._cloud, self.pending = cast(SurveyedCloud, cloud), cloud
             else:
                 self._survey(cloud if cloud.extents is not None else cloud.checked())
@@ -273,7 +268,7 @@ class EwaldSum:
                 if cloud.systems is not systems or cloud.labels is not labels:
                     cloud = replace(cloud, systems=systems, labels=labels)
             new = copy.copy(self)
-            if cloud.options is not self.task.options:
+            if cloud.options is not self.task.options and cloud.options != self.task.options:
                 new.task = replace(self.task, options=cloud.options)
                 new.order = _order(new.task)
                 # It keeps the edges that were the extent of points.
@@ -459,6 +454,38 @@ class EwaldSum:
             f"the results of {len(values)} densities at {targets} targets",
             "sum fewer at a time",
         )
+
+
+@lru_cache(maxsize=64)
+def _task_of(
+    kernel: str,
+    space: ExecutionSpace,
+    dtype: DType,
+    options: EwaldOptions,
+    *,
+    names: tuple[str, ...],
+    tensors: bool,
+    labelled: bool,
+) -> tuple[Task, AxisPermutation, dict[str, tuple[int, ...]]]:
+    """Return the task of a sum, its order of axes, and the shape of each result for a target.
+
+    Raises
+    ------
+    ParkiValueError
+        If there is no such sum.
+    """
+    if options.walled:
+        raise ParkiValueError(
+            f"wall is {options.wall!r}, which this sum does not take; near a wall call "
+            "parki.Plan, parki.stokes_sl, parki.vjp or parki.jvp, or parki.distributed, "
+            "parki.torch or parki.jax"
+        )
+    check_want(kernel, names, tensors)
+    check_wanted(options.expert.p2p_method, options.expert.radial, kernel, names)
+    check_spreading(options.expert.p2g_method, kernel, options.cell is not None)
+    real = options.arithmetic(dtype)
+    task = Task(kernel, space, real, options, names=names, labelled=labelled)
+    return task, _order(task), {name: result_shape(kernel, name, 1)[:-1] for name in names}
 
 
 def _order(task: Task) -> AxisPermutation:

@@ -55,7 +55,7 @@ class Access(forks.Lock):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         space = self.space
-        with self, read_once(), told():
+        with self, read_once(), told:
             if space.on_device:
                 forks.refuse(space.name)  # before CUDA says something else
                 refuse_capture()

@@ -66,14 +66,11 @@ def resolve(
     ParkiValueError
         If the edges differ too much, or overflow.
     """
-    axes = options.axes
-    origin, last = np.array([options.ends[axis] for axis in axes]).T.copy()
-    lattice = Lattice(last - origin, sum(options.periodic), origin=origin, axes=axes)
-    lattice = lattice.shaped(options.cell)
+    axes, lattice = options.axes, options.lattice
     free = [n for n, axis in enumerate(axes) if options.box[axis] is None]
-    box, origin = lattice.sides.copy(), origin.copy()
     if not free:
         return lattice
+    box, origin = lattice.sides.copy(), lattice.origin.copy()
     if before is not None:
         box[free], origin[free] = before.sides[free], before.origin[free]
         return _checked(replace(lattice, sides=box, origin=origin))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -85,8 +85,7 @@ class SumRequest:
         if parts:
             results = {name: part.result for name, part in zip(names, parts, strict=True)}
             return cls(kernel, want, parts[0].density, results, parts)
-        results = {name: result_shape(kernel, name, 1)[:-1] for name in names}
-        return cls(kernel, want, kind.density_shape(1)[:-1], results)
+        return _of_one_sum(kernel, want, names)
 
     @cached_property
     def parts(self) -> tuple[Composite, ...]:
@@ -170,6 +169,12 @@ class SumRequest:
         takes_maps = isinstance(self.kernel, Composite) and not self.kernel.near
         for part in self.parts if takes_maps else ():
             check_maps(part, cloud.trg, {"points": cloud.src, "norms": cloud.norms})
+
+
+@lru_cache(maxsize=64)
+def _of_one_sum(kernel: str, want: str | tuple[str, ...], names: tuple[str, ...]) -> SumRequest:
+    results = {name: result_shape(kernel, name, 1)[:-1] for name in names}
+    return SumRequest(kernel, want, SUMS[kernel].density_shape(1)[:-1], results)
 
 
 def check_maps(composite: Composite, trg: AnyArray, cloud: Arrays) -> None:

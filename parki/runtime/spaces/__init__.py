@@ -15,6 +15,7 @@ from typing import Any
 from parki.errors import MissingPackageError, ParkiTypeError, ParkiValueError, UnavailableError
 from parki.runtime.forks import cached_property
 from parki.runtime.spaces import cupy, host
+from parki.settings import kept
 
 _ALIASES = {
     "openmp": "OpenMP",
@@ -151,6 +152,7 @@ def available_spaces() -> list[str]:
     return [n for n in SPACES if not why_unavailable(n)]
 
 
+@kept
 def refuse_capture() -> None:
     """Refuse to go on while the current stream of CuPy, or of PyTorch, is captured.
 

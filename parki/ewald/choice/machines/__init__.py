@@ -47,7 +47,8 @@ def machine(space: ExecutionSpace, dtype: DTypeLike, fixed: bool = False) -> Mac
     threads = thread_count() if space.name == "OpenMP" and not fixed else 1
     lanes = 1 if space.on_device else vector_row(1, dtype)
     content = None if fixed else read(space)
-    result = of_file(content or built_in(space), np.dtype(dtype).name, lanes, threads)
+    precision = "float64" if np.dtype(dtype) == np.float64 else "float32"
+    result = of_file(content or built_in(space), precision, lanes, threads)
     if not space.on_device and compiled.usable():
         return replace(result, degrees=COMPILED_DEGREES)
     return result
