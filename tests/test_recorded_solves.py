@@ -11,8 +11,8 @@ from helpers.recording import let_the_host_record
 import parki
 from parki.dynamics import pair_matrix
 from parki.dynamics.pair_matrix import FEWEST
+from parki.ewald.far.faxen import FaxenCorrections
 from parki.ewald.pipeline.replay import Replay
-from parki.ewald.pipeline.stages import FaxenCorrections
 from parki.ewald.pipeline.steps import RecordedSteps
 from parki.ewald.task import Task
 from parki.runtime import Kernel, get_execution_space

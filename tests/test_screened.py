@@ -18,7 +18,7 @@ from scipy.special import erfc, erfcx
 
 import parki
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.far import friction
+from parki.ewald.far import brinkman as far_brinkman
 from parki.ewald.options import EwaldOptions
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate, legendre_series
@@ -26,10 +26,10 @@ from parki.ewald.split.screened import (
     LEAST,
     MOST,
     REACH,
-    Friction,
+    BrinkmanSplit,
     Screened,
+    brinkman_split,
     screened,
-    with_friction,
 )
 from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.sums.tables import FLOW, SCREENING, Table
@@ -85,7 +85,7 @@ def by_images(kappa, trg, src, charges, periodicity):
 def stokeslets(alpha, away, forces):
     """Return the velocities (3, N) of forces (3, N) at these distances, without an Ewald sum."""
     r = np.sqrt((away**2).sum(axis=0))
-    y, b = 2 * np.exp(-alpha * r) / r, friction.shape(alpha * r) / r
+    y, b = 2 * np.exp(-alpha * r) / r, far_brinkman.shape(alpha * r) / r
     return (y - b) * forces + (3 * b - y) / r**2 * (away * forces).sum(axis=0) * away
 
 
@@ -172,11 +172,14 @@ def test_a_table_is_as_short_as_the_tolerance_allows():
 @pytest.mark.parametrize("alpha", [1e-6, 0.5, 4.0, 40.0, 290.0, 310.0, 1e4])
 def test_near_and_far_field_are_the_whole(split, alpha):
     """The near field ends at the cut-off, where the tables are the singular functions."""
-    own = Friction(split, alpha)
+    own = BrinkmanSplit(split, alpha)
     tables, bare = own.series(1.0), split.series(1.0)
     mean, first = tables.smooth(0), tables.smooth(1)
     at_one, slope = (chebyshev.chebval(1.0, each) for each in (mean, first))
-    shape, jump = float(friction.shape(np.array(alpha))), float((bare.flow - bare.smooth(0)).sum())
+    shape, jump = (
+        float(far_brinkman.shape(np.array(alpha))),
+        float((bare.flow - bare.smooth(0)).sum()),
+    )
     allowed = 1e-10
     if alpha > 300:  # a layer at the cut-off is left out
         allowed += 2e-9 + 10 * abs(jump) / alpha
@@ -191,7 +194,7 @@ def test_near_and_far_field_are_the_whole(split, alpha):
 
 @pytest.mark.parametrize("split", ENDING, ids=lambda each: each.name)
 def test_without_friction_the_tables_are_those_of_stokes(split):
-    found, exact = Friction(split, 1e-7).series(1.0), split.series(1.0)
+    found, exact = BrinkmanSplit(split, 1e-7).series(1.0), split.series(1.0)
     for table in (*(Table("smooth", n) for n in (0, 1)), FLOW, *(Table("psi", n) for n in (1, 2))):
         s = np.linspace(-1, 1, 31)
         own, other = (chebyshev.chebval(s, tables[table]) for tables in (found, exact))
@@ -452,4 +455,4 @@ def test_friction_that_is_none():
         parki.Plan("brinkman_sl", trg, src, **how)
     for alpha in (LEAST / 3, 3 * MOST):
         with pytest.raises(ParkiValueError, match="alpha times the size of the box is"):
-            with_friction(ENDING[0], alpha)
+            brinkman_split(ENDING[0], alpha)

@@ -12,12 +12,12 @@ from parki.distributed.halo import Halo
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
 from parki.ewald.far.buffers import components_of
+from parki.ewald.far.faxen import FaxenCorrections
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import PlaneModes
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.spreading import place_sources
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.pipeline.stages import FaxenCorrections
 from parki.ewald.task import Task
 from parki.memory import Buffers, declare
 from parki.typing import AnyArray

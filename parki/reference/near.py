@@ -117,7 +117,7 @@ def _pair_values(
     phi, g = _radial(r2, split.xi, coincide, depth + 2 * split.brinkman)
     if split.brinkman:
         charges = phi
-        phi, g = screened.friction(phi, r2, split.xi, split.kappa, coincide)
+        phi, g = screened.brinkman(phi, r2, split.xi, split.kappa, coincide)
         harmonic = [own - one for own, one in zip(phi, charges, strict=False)]
     elif split.kappa:
         phi = screened.radial(r2, split.xi, split.kappa, coincide, depth)

@@ -86,7 +86,7 @@ def radial(r2: Array, xi: float, kappa: float, coincide: float, depth: int) -> l
     return phi[:depth]
 
 
-def friction(
+def brinkman(
     phi: list[Array], r2: Array, xi: float, alpha: float, coincide: float
 ) -> tuple[list[Array], list[Array]]:
     """Return phi and g of `near._radial` for Brinkman's equation, one less than phi of charges.
@@ -149,7 +149,7 @@ def _far(count: int, alpha: float, xi: float) -> list[Array]:
 
 
 def _alike(count: int, alpha: float, xi: float, r2: Array) -> list[Array]:
-    """Return `friction`'s near parts of pairs beyond 1 / xi, as integrals over Gaussians.
+    """Return `brinkman`'s near parts of pairs beyond 1 / xi, as integrals over Gaussians.
 
     ``h / r = 2 / sqrt(pi) int_xi^inf exp(-t^2 r^2 - kappa^2 / 4 t^2) dt``: without kappa and with
     it they differ by a factor of one sign in the integrand, so that nothing cancels.

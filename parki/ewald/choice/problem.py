@@ -23,7 +23,7 @@ from parki.ewald.split.core import Algebraic, AnyCore, Core, CortezSplit, core_o
 from parki.ewald.split.faxen import EqualForceDipoleSplit, FaxenSplit, ForceDipoleSplit
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.screened import REACH, screened, with_friction
+from parki.ewald.split.screened import REACH, brinkman_split, screened
 from parki.ewald.split.shells import Shells
 from parki.ewald.split.truncation import truncation
 from parki.ewald.sums import SUMS, term_of
@@ -185,8 +185,8 @@ class Problem:
             if any(source.ball for source in SUMS[self.kernel].sources):
                 kind = EqualForceDipoleSplit if pair.point_radii is None else ForceDipoleSplit
             return kind(split.endless, pair.largest, sum(symbol.laplacians), symbol.order)
-        if symbol.friction:
-            return with_friction(split, symbol.friction)
+        if symbol.alpha:
+            return brinkman_split(split, symbol.alpha)
         if symbol.screening:
             return screened(split, symbol.screening)
         if isinstance(self.core, Algebraic) and isinstance(split, Prolate):

@@ -199,7 +199,7 @@ def by_lattice(
 def _strains(kernel: str) -> bool:
     """Return whether the product of weights and "u" has its derivative by strains as a sum."""
     kind = SUMS[kernel]
-    sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
+    sinks = kind.symbol.alpha and kind.normals  # with a multiplier of their own in planes
     return not sinks and kind.symbol.structure in SYMBOLS
 
 

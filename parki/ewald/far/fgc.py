@@ -124,7 +124,7 @@ class Convolution:
         constants = {"REAL": real_name(task.dtype), **task.sum.fgc, **wanted(task.want)}
         if task.tilted:
             constants["TILTED"] = True
-        if task.sum.symbol.friction and task.periodicity == 2:
+        if task.sum.symbol.alpha and task.periodicity == 2:
             constants["PLANE"] = True
         return load("fgc", "convolve", task.space, constants, executor=task.executor)
 
@@ -172,7 +172,7 @@ class Convolution:
             mesh.box,
             mesh.steps,
             waves,
-            screening=split.screening or split.friction,
+            screening=split.screening or split.alpha,
             basis=basis,
         )
 
@@ -204,8 +204,8 @@ class Convolution:
         window[0] = window[0] * (self.factor / math.prod(lengths) * part)
         exact = None if basis is None else mesh.solver_box.basis_on(mesh.space, np.float64)
         values, fill = multiplier.tabulate(mesh.task, split, waves, window, ending, exact)
-        if split.friction:
-            arguments["friction"] = split.friction**2
+        if split.alpha:
+            arguments["friction"] = split.alpha**2
             arguments["plane"] = xp.zeros(1, dtype=mesh.dtype)
             if mesh.periodicity == 2 and first == 0:
                 arguments["plane"] = self._plane(split, waves, window, exact)

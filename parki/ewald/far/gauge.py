@@ -77,7 +77,7 @@ class Constants:
         if value is not None:
             column = value[:, None] * self.factor
             # With little screening it is far larger than the rest: its own rounding would show.
-            dtype = np.float64 if split.screening or split.friction else mesh.dtype
+            dtype = np.float64 if split.screening or split.alpha else mesh.dtype
             self.constant = mesh.space.adapter.constant(column, dtype)
         self.adds = self.constant is not None or points is not None
 
@@ -121,7 +121,7 @@ def _ends(mesh: EwaldMesh, split: Split) -> Ends:
     """Return the numbers of kernels that end, for the gauges of free axes."""
     lattice, padding = mesh.solver_box.lattice, mesh.padding
     edges = np.where(lattice.periodic, lattice.sides, padding.period)
-    order, screening = mesh.task.sum.symbol.order, split.screening or split.friction
+    order, screening = mesh.task.sum.symbol.order, split.screening or split.alpha
     mean = zero_mode(order, lattice.periodicity, padding, screening) / float(np.prod(edges))
     mean *= split.amplitude
     log = np.log(padding.radius * mesh.solver_box.unit)

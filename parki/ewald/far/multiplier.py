@@ -84,7 +84,7 @@ def tabulate(
         end=factor.end,
         strength=symbol.strength,
         screening=split.screening,
-        friction=split.friction**2,
+        friction=split.alpha**2,
         basis=basis,
         square0=squares[0],
         square1=squares[1],

@@ -322,8 +322,8 @@ class FarStrain:
         value[value == 0] = math.inf  # where the multiplier is 0, too
         kk[kk == 0] = math.inf
         power, rest = order / kk, order / kk**2
-        if self.split.friction:
-            other = kk + self.split.friction**2
+        if self.split.alpha:
+            other = kk + self.split.alpha**2
             power, rest = 1 / kk + 1 / other, 1 / kk**2 + 1 / other**2
         ratio = slope / value
         first = factor.scale * (ratio - factor.decays) - power
@@ -375,7 +375,7 @@ def _product(motion: AnyArray, k: list[Any]) -> Any:
 def of_modes_alone(kind: Interaction) -> bool:
     """Return whether `FarStrain.of_modes` has the far field of w.u, of a potential of charges."""
     plain = not any(each.gradient or each.normal or each.curvature for each in kind.sources)
-    flat = kind.symbol.structure == "scalar" and not kind.symbol.friction
+    flat = kind.symbol.structure == "scalar" and not kind.symbol.alpha
     return plain and flat and kind.symbol.grids == 1 and kind.pair.point_radii is None
 
 

@@ -36,7 +36,7 @@ Screened kernels have ``K^2 + screening^2`` in place of K^2: ``p = e^(-Kr) / r``
 the case K = 0. In a plane and along a line their p fades to a constant, as m does.
 
 With friction alpha (Brinkman's equation) ``(L + alpha^2) m = l`` and ``l = 2 p``, except for
-constants: see `parki.ewald.far.friction`.
+constants: see `parki.ewald.far.brinkman`.
 
     transform of chi m = (8 pi - F[l]) / kappa^2 / (kappa^2 + alpha^2) - F[m] / (kappa^2 + alpha^2)
 """
@@ -51,7 +51,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.special import digamma, gamma, gammainc, k0, k1
 
-from parki.ewald.far import friction
+from parki.ewald.far import brinkman
 from parki.ewald.far.padding import FAINT, Padding
 from parki.ewald.task import Task
 from parki.interchange import to_host
@@ -298,9 +298,9 @@ def _kernels(
     if screening:
 
         def m_slope(r: Array) -> Array:
-            return friction.slope(n, modes, screening, r)
+            return brinkman.slope(n, modes, screening, r)
 
-        m = friction.value(n, modes, screening, float(middle[0]), radius)  # times K^2 + alpha^2
+        m = brinkman.value(n, modes, screening, float(middle[0]), radius)  # times K^2 + alpha^2
         less, square = np.where(positive, 0.0, m), modes**2 + screening**2
         constant = np.where(positive, m / square, 0.0)
         offset = np.zeros(modes.size)

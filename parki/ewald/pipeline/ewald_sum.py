@@ -20,7 +20,6 @@ from parki.ewald.far.spreading import check_spreading
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.pair import check_wanted
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.protocol import (
     Access,
     Pipeline,
@@ -412,7 +411,7 @@ class EwaldSum:
     def density(self, dens: AnyArray, looked: bool = True) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
-        Refuse an impossible one, unless its values are ``looked`` at later, by `refuse_invalid`.
+        Refuse an impossible one; if its values are not ``looked`` at here, they are later.
         One-shot sums take it; a plan has its own, `AnyPlan._density`.
         """
         values = like_points("dens", dens, self.task.space, self.dtype)
@@ -422,22 +421,6 @@ class EwaldSum:
         if looked:
             check_values("dens", values, shape, self.task.mixed)
         return values
-
-    def count_invalid(self, values: AnyArray) -> None:
-        """Count the impossible values of a density on a device; wait for nothing."""
-        if values.size:
-            counts = self.pipeline.counts or InvalidValues(
-                self.task.space, self.dtype, self.task.mixed
-            )
-            self.pipeline.counts = counts
-            counts.count(values)
-
-    def refuse_invalid(self, values: AnyArray) -> None:
-        """Refuse a density with impossible values among those that were counted last."""
-        counts = self.pipeline.counts
-        if values.size and counts is not None and counts.any_found():
-            shape = self.task.sum.density_shape(self.counts[1])
-            check_values("dens", values, shape, self.task.mixed)
 
     def require_several(self, values: AnyArray) -> None:
         """Refuse more densities at once than there is memory for: what they need beyond one."""

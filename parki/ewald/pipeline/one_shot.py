@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import EwaldSum
+from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.protocol import Pipeline, unwatched
-from parki.ewald.points import Cloud, take_cloud
+from parki.ewald.points import Cloud, check_values, take_cloud
 from parki.ewald.ranks import Ranks
 from parki.interchange import as_given
 from parki.settings import read_once
@@ -37,17 +38,20 @@ def place_and_sum(
     placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors, one_shot=True)
     values = placed.density(dens, looked=placed.pending is None)
     with placed.access():
-        late = placed.pending is not None
+        late, invalid = placed.pending is not None, None
         placed.place()
-        if late:
-            placed.count_invalid(values)
+        task, pipeline = placed.task, placed.pipeline
+        if late and values.size:
+            invalid = pipeline.counts or InvalidValues(task.space, placed.dtype, task.mixed)
+            invalid.count(values)
+            pipeline.counts = invalid
         strain = None
         if strained:
             count = placed.systems.count if placed.systems else 1
             strain = placed.task.xp.empty((len(values) if values.ndim > 2 else 1, 9, count))
         results = placed.summed(values, None, unwatched, strain, motion)
-        if late:
-            placed.refuse_invalid(values)
+        if invalid is not None and invalid.any_found():
+            check_values("dens", values, task.sum.density_shape(placed.counts[1]), task.mixed)
         seen = placed.committed(*placed.validate_pending())
         if seen.pipeline is not placed.pipeline:
             results = seen.summed(values, None, unwatched, strain, motion)

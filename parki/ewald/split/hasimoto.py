@@ -81,14 +81,14 @@ class Split(Protocol):
     ----------
     screening : float
         The kappa of a screened split, which takes ``k^2 + kappa^2`` in place of k^2.
-    friction : float
+    alpha : float
         The alpha of Brinkman's equation, which takes ``k^2 + alpha^2`` in place of one k^2 of two.
     amplitude : float
         The far field at k^2 = 0, over the kernel's own; less than 1 if it is screened.
     """
 
     screening: float = 0.0
-    friction: float = 0.0
+    alpha: float = 0.0
     amplitude: float = 1.0
 
     def __hash__(self) -> int:  # in dataclasses by their values

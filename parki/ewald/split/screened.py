@@ -218,7 +218,7 @@ LEAST, MOST = 1e-8, 1e8
 _LAYER = 300.0  # alpha times the cut-off from which on Y has no layer at the cut-off
 
 
-def with_friction(split: Split, alpha: float) -> Split:
+def brinkman_split(split: Split, alpha: float) -> Split:
     """Return a split for Brinkman's equation, with alpha in the unit of the split.
 
     Raises
@@ -230,11 +230,11 @@ def with_friction(split: Split, alpha: float) -> Split:
             f"alpha times the size of the box is {alpha:g}; expected {LEAST:g} to {MOST:g}. Fluid "
             "without friction has the sums of stokes_sl; check the unit of alpha"
         )
-    return Friction(split, alpha)
+    return BrinkmanSplit(split, alpha)
 
 
 @dataclass(frozen=True)
-class Friction(OfPoints):
+class BrinkmanSplit(OfPoints):
     """A split for Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``.
 
     A force moves the fluid by ``8 pi (I - k k / k^2) / (k^2 + alpha^2)``. The mollifier multiplies
@@ -255,24 +255,24 @@ class Friction(OfPoints):
     ----------
     base : Split
         The split for Stokes' equations. Its errors are bounds: friction makes all fields smaller.
-    friction : float
+    alpha : float
         alpha, in inverse length units.
     """
 
-    friction: float = 0.0
+    alpha: float = 0.0
 
-    def scaled(self, factor: float) -> Friction:
+    def scaled(self, factor: float) -> BrinkmanSplit:
         """Return the same split with all lengths multiplied by ``factor``."""
-        return Friction(self.base.scaled(factor), self.friction / factor)
+        return BrinkmanSplit(self.base.scaled(factor), self.alpha / factor)
 
     @property
     def beta(self) -> float:
         """The part of the slope of the mollifier's transform, from 1 for alpha = 0 to 0."""
         bare: Any = self.base
         if math.isinf(getattr(bare, "rc", 0.0)):
-            q = (self.friction / (2 * bare.xi)) ** 2
+            q = (self.alpha / (2 * bare.xi)) ** 2
             return float(-math.expm1(-q) / q)
-        return _beta(bare, self.friction)
+        return _beta(bare, self.alpha)
 
     def factor(self, order: int) -> Factor:
         """Return the far-field factor, as a function of k^2."""
@@ -284,7 +284,7 @@ class Friction(OfPoints):
 
     def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
-        return _friction_series(self.scaled(1 / rc))
+        return _brinkman_series(self.scaled(1 / rc))
 
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of a pair kernel by cutting the series; a pressure has no friction."""
@@ -312,9 +312,9 @@ def _beta(split: Any, alpha: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _friction_series(split: Friction) -> RadialTables:
+def _brinkman_series(split: BrinkmanSplit) -> RadialTables:
     """Series for a cut-off of 1, complete to double precision."""
-    z, beta = split.friction, split.beta
+    z, beta = split.alpha, split.beta
     bare = split.base.series(1.0)
     psi1, psi2, psi3 = (bare.psi(n) for n in (1, 2, 3))
     count = psi1.size + 8 + int(6 * math.sqrt(min(z, _LAYER)))

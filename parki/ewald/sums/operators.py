@@ -144,7 +144,7 @@ def readings(symbol: Symbol, source: Source, name: str) -> Differentials:
 
 def harmonic(symbol: Symbol, operator: Differentials) -> Differentials:
     """Return an operator on the Laplacian of psi, less friction: on -2/r."""
-    return [term._replace(brinkman=bool(symbol.friction)) for term in laplacian(operator)]
+    return [term._replace(brinkman=bool(symbol.alpha)) for term in laplacian(operator)]
 
 
 def names_of(sources: Iterable[Source]) -> list[str]:

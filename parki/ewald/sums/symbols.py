@@ -69,10 +69,10 @@ class Symbol(NamedTuple):
         These are the kernels of Laplace's equation and of Stokes' equations, screened or not: see
         `parki.ewald.far.truncated`.
         """
-        return self.structure in POLYNOMIALS and (not self.friction or self.structure == "flow")
+        return self.structure in POLYNOMIALS and (not self.alpha or self.structure == "flow")
 
     @property
-    def friction(self) -> float:
+    def alpha(self) -> float:
         """The alpha of Brinkman's equation, an inverse length, or 0."""
         return self.screening if self.order == 2 else 0.0
 

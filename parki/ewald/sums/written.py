@@ -109,7 +109,7 @@ def _pair(symbol: Symbol, sources: tuple[Source, ...]) -> PairFunction:
     with_values = _without(derivatives, values) if derivatives else ()
     more = _without(derivatives, tables_of(p | slopes | readings)) if readings else ()
     tensors: Tables = ()
-    if symbol.friction:
+    if symbol.alpha:
         tensors = _filled(derivatives + screening, more) if more else ()
         with_values = _filled((), with_values)
     elif not screening:
@@ -181,7 +181,7 @@ class Text:
         self.rows = [sum(s.rows for s in sources[:n]) for n in range(len(sources))]
         self.scalar = symbol.results == 1
         self.normals = any(source.normal for source in sources)
-        self.begin = "fall" if symbol.friction else "fade"
+        self.begin = "fall" if symbol.alpha else "fade"
 
     def text(self) -> str:
         """Return the whole text."""
@@ -255,7 +255,7 @@ class Text:
         for line in ("direction()", "distance(r)", f"{self.begin}(p{tables.index(SCREENING)})"):
             code.write(line)
         for n in range(max(n for n, _ in places if n < HARMONIC) + 1):
-            if not self.symbol.friction:
+            if not self.symbol.alpha:
                 if n > 1:  # reverse Bessel polynomials
                     terms = f"{2 * n - 1}.0 * theta{n - 1} + squared * theta{n - 2}"
                     code.declare(f"theta{n}", terms)
