@@ -22,6 +22,7 @@ from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.memory import Memory, Use, fitting, predict
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
+from parki.ewald.derivatives.between_walls import correction_of
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PAIRS, most_pairs
 from parki.ewald.options import EwaldOptions
@@ -114,6 +115,7 @@ class _OneSum(NamedTuple):
     shared: SharedAddend | None = None
     scale: tuple[float, int] | None = None
     gap: float | None = None  # of two walls
+    request: SumRequest | None = None
 
 
 class _Machine(NamedTuple):
@@ -231,6 +233,7 @@ def estimate(
     chosen, fits, parts = list[str](), tuple[str, ...](), dict[str, float]()
     held = peak = 0.0
     first, noise, solve = math.nan, None, None
+    first_sum: Any = None
     for single in sums:
         problem, parameters, needs, length = _chosen(
             single,
@@ -241,6 +244,7 @@ def estimate(
             same=targets is None,
         )
         first = first if first == first else length
+        first_sum = first_sum or (problem, parameters)
         memory = predict(problem, parameters, needs)
         many = len(single.shared.lists) if single.shared else 1
         for stage, value in parameters.seconds.items():
@@ -258,6 +262,13 @@ def estimate(
             f"{single.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "
             f"{' x '.join(map(str, grid))}, window of {parameters.points} points"
         )
+    if options.gap is not None:
+        more, size, words = _correction(sums[0], (count, sources), first_sum, np_dtype)
+        for stage, value in more.items():
+            seconds[stage] += value
+        parts["correction"] = size
+        peak = max(peak, sum(parts.values()))
+        chosen.append(words)
     if kernel == "spheres" and options.periodicity == 3:
         noise = PRODUCTS * seconds["P2P"] + seconds["FGC"] / 2 + seconds["G2P"]
     elif kernel == "rigid_spheres":
@@ -351,8 +362,52 @@ def _sums(kernel: str, want: str | tuple[str, ...], options: EwaldOptions) -> It
     scales = {name: (size, power) for name, size, power in request.composite.scales}
     for one in together(joined(request.composite.addends)):
         yield _OneSum(
-            one.kernel, one.want, options.of_sums(), one, scales.get(one.kernel), options.gap
+            one.kernel,
+            one.want,
+            options.of_sums(),
+            one,
+            scales.get(one.kernel),
+            options.gap,
+            request,
         )
+
+
+def _correction(
+    single: _OneSum,
+    counts: tuple[int, int],
+    first: tuple[Problem, Parameters],
+    dtype: np.dtype[Any],
+) -> tuple[dict[str, float], float, str]:
+    """Return the cost of the correction: seconds by stage, bytes, and a line on its modes.
+
+    The first sum, of three copies of the sources, takes as many times longer or shorter as it has
+    more or less to do. Plain sums of few modes take next to nothing.
+    """
+    request: Any = single.request
+    rest = correction_of(
+        request.near,
+        replace(single.options, wall=("no-slip", "no-slip")),
+        sources=counts[1],
+        components=math.prod(request.density),
+        dtype=dtype,
+        space=get_execution_space("Serial"),
+    )
+    most, (problem, parameters) = max(counts), first
+    size, words = rest.flow.size(most, dtype), f"correction: {2 * len(rest.flow.modes.waves)} modes"
+    if size is None:
+        return {}, rest.flow.bytes(most, dtype), words
+    grid = problem.pad(
+        parameters.steps, parameters.points, parameters.cutoff, parameters.split
+    ).grid
+    window = (size.points / parameters.points) ** 3
+    more = {
+        "P2G": window * rest.passes[0] / 3,
+        "G2P": window * rest.passes[1],
+        "FGC": math.prod(size.shape) / math.prod(grid) * sum(rest.passes) / 2,
+    }
+    seconds = {stage: times * parameters.seconds[stage] for stage, times in more.items()}
+    words += f", grid {' x '.join(map(str, size.shape))}, window of {size.points} points"
+    return seconds, rest.flow.bytes(most, dtype), words
 
 
 def _chosen(

@@ -9,6 +9,7 @@ import pytest
 from contract import rms
 
 import parki
+from parki.ewald.far import slit
 from parki.reference import between_walls
 
 WALLS = ("no-slip", "no-slip")
@@ -161,8 +162,14 @@ def test_what_a_plan_tells():
     assert plan.box.tolist() == list(BOX) and [t.sum.counts[1] for t in plan.terms] == [60, 20, 20]
     assert parki.EwaldOptions(2, BOX, wall=("no-slip", None)).wall == "no-slip"
     assert parki.EwaldOptions(2, BOX, wall=(None, None)).wall is None
-    told = parki.estimate("stokes_sl", 1000, box=BOX, periodicity=2, wall=WALLS)
-    assert sum(told.seconds.values()) > 0
+    how = {"box": (5, 5, 1), "periodicity": 2, "machine": "avx512"}
+    slit, walled = (
+        parki.estimate("stokes_sl", 1e5, wall=wall, **how) for wall in (WALLS, "no-slip")
+    )
+    assert 1.3 * walled.total < slit.total < 3 * walled.total
+    assert slit.memory.parts["correction"] > 0
+    assert slit.chosen[-1].startswith("correction: 592 modes")
+    assert "grid 42 x 42 x 17, window of 8 points" in slit.chosen[-1]
 
 
 def test_other_lattices():
@@ -176,6 +183,34 @@ def test_other_lattices():
     assert rms(plan(forces) - exact) <= plan.promise(forces)
     with pytest.raises(VALUE, match=r"walls are 0\.9 apart, but those of the plan are 0\.8"):
         plan.update_points(trg, src, box=(1, 1.2, 0.9))
+
+
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("f4", marks=pytest.mark.slow)])
+def test_many_modes_take_a_grid(monkeypatch, dtype):
+    """It has the same flow, and a transpose up to rounding; a few modes and points take none."""
+    trg, src, *_ = given("stokes_sl")
+    dens = RNG.standard_normal((2, 3, 20)).astype(dtype)
+    trg, src = 0.7 * trg.astype(dtype), 0.7 * src.astype(dtype)
+    src[2, :2] = 0, BOX[2]
+    for box in (BOX, TILTED):
+        trg[2], src[2] = (
+            np.minimum(points[2], np.array(0.6 if box is TILTED else 0.8, dtype))
+            for points in (trg, src)
+        )
+        with monkeypatch.context() as few:
+            plain = parki.Plan("stokes_sl", trg, src, options(box))
+            first = plain(dens), parki.Plan("stokes_sl", src, trg, options(box))(dens[..., :12])
+            assert not plain._combination.correction.flow._grids
+            few.setattr(slit, "FEW_MODES", 0)
+            few.setattr(slit, "FEW_PAIRS", 0)
+            plan = parki.Plan("stokes_sl", trg, src, options(box))
+            assert 0 < rms(plan(dens)[0] - first[0][0]) <= 0.2 * plan.promise(dens[0])
+            assert plan._combination.correction.flow._grids
+            values = RNG.standard_normal((2, 3, 12)).astype(dtype)
+            product = np.vdot(values, plan(dens)), np.vdot(plan.adjoint(values), dens)
+            assert product[0] == pytest.approx(product[1], rel=1e-12 if dtype == "f8" else 1e-4)
+            plan.update_points(src, trg)
+            assert rms((plan(dens[..., :12]) - first[1])[0]) <= 0.3 * plan.promise(dens[0, :, :12])
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ each wave vector, whose transpose and derivatives are such flows again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import add
@@ -22,7 +23,8 @@ from parki.ewald.sums.maps import Arrays, factors, mapped, pulled, pushed, slope
 from parki.ewald.sums.maps import transposed as transposed_by
 from parki.ewald.sums.results import RESULTS
 from parki.ewald.sums.slit import SOURCES, TARGETS
-from parki.typing import AnyArray, ArrayModule
+from parki.runtime import ExecutionSpace
+from parki.typing import AnyArray
 
 AXES = "xyz"
 ROWS = {"u": 3, "p": 1, "grad_u": 9}
@@ -38,8 +40,7 @@ class Correction:
     options : EwaldOptions
         With two walls.
     tolerance : float
-    xp : module
-        NumPy or CuPy.
+    space : ExecutionSpace
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Correction:
         options: EwaldOptions,
         *,
         tolerance: float,
-        xp: ArrayModule,
+        space: ExecutionSpace,
     ) -> None:
         kernel = next(kernel for kernel, _ in near.values())
         self.sources = SOURCES[kernel]
@@ -61,11 +62,17 @@ class Correction:
         most = longest(self._gap, self._area, tolerance, max(powers))
         words = options.mean_flow or ("no-gradient",) * 2
         flux = words[0] == "no-flux", words[1] == "no-flux"
-        self.flow = SlitFlow(SlitModes.of(vectors, self._gap, most, flux), xp)
+        modes = SlitModes.of(vectors, self._gap, most, flux)
+        self.flow = SlitFlow(modes, space, max(powers) - 1 - math.log10(tolerance))
 
     def power(self, name: str) -> int:
         """Return the power of the length in the promise of a result of the sum."""
         return 1 + (name != "u") + ("" not in self.sources)
+
+    @property
+    def passes(self) -> tuple[int, int]:
+        """How often three columns are spread, and gathered, for one density."""
+        return len(self.sources), sum(len(TARGETS[name]) for name in self.names)
 
     # ------------------------------------------------------------------ from densities to results
     def _rows(self, dens: AnyArray, cloud: Arrays) -> dict[str, AnyArray]:
@@ -252,8 +259,8 @@ def correction_of(
     sources: int,
     components: int,
     dtype: Any,
-    xp: ArrayModule,
+    space: ExecutionSpace,
 ) -> Correction:
     """Return the correction for as many sources of as many components each."""
     tolerance = options.random_tolerance(sources, components, np.dtype(dtype))
-    return Correction(near, options, tolerance=tolerance, xp=xp)
+    return Correction(near, options, tolerance=tolerance, space=space)

@@ -204,7 +204,7 @@ class CheckedDerivative(NamedTuple):
             sources=self.cloud.sources,
             components=math.prod(self.request.density),
             dtype=self.cloud.trg.dtype,
-            xp=self.cloud.xp,
+            space=self.cloud.space,
         )
 
     def _options(self, kernel: str) -> EwaldOptions:

@@ -8,14 +8,20 @@ place of the velocity. The word "" is a force, or the velocity.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.ewald.far.slit_grid import GridSize, SlitGrid
 from parki.ewald.far.slit_modes import FLOWS, LAPLACIANS, PRESSURES, SLOPES, SlitModes
-from parki.typing import AnyArray, ArrayModule
+from parki.runtime import ExecutionSpace
+from parki.typing import AnyArray, DType
 
-MOST_AT_ONCE = 2**20  # pairs of points and modes whose flows are in memory
+# Pairs of points and modes whose flows are in memory: in a cache of a CPU, or many on a device.
+MOST_AT_ONCE = {False: 2**16, True: 2**21}
+TABLES = 14  # numbers for each of these
+# Modes, and pairs of points and modes, up to which plain sums take less than a grid.
+FEW_MODES, FEW_PAIRS = 50, 2**18
 
 
 class Coefficients(NamedTuple):
@@ -40,19 +46,26 @@ class Coefficients(NamedTuple):
 
 
 class SlitFlow:
-    """The correction of these modes, in double precision.
+    """The correction of these modes: by plain sums in double precision, or by a grid.
 
     Parameters
     ----------
     modes : SlitModes
-    xp : module
-        NumPy or CuPy.
+    space : ExecutionSpace
+    digits : float
+        Of the tolerance, for grids.
     """
 
-    def __init__(self, modes: SlitModes, xp: ArrayModule) -> None:
-        self.modes, self.xp = modes, xp
+    def __init__(self, modes: SlitModes, space: ExecutionSpace, digits: float) -> None:
+        self.modes, self.space, self.xp = modes, space, space.array_module
+        self._digits, xp = digits, self.xp
+        self._most = MOST_AT_ONCE[space.on_device]
+        self._grids: dict[Any, SlitGrid] = {}  # by dtype
         self._waves, self._lengths = xp.asarray(modes.waves), xp.asarray(modes.lengths)[:, None]
         self._matrices = xp.asarray(modes.matrices)
+        self._flows, self._pressures, self._slopes, self._laplacians = map(
+            xp.asarray, (FLOWS, PRESSURES, SLOPES, LAPLACIANS)
+        )
         self._along = self._waves / self._lengths
 
     # ------------------------------------------------------------------ from sources to targets
@@ -67,7 +80,6 @@ class SlitFlow:
 
     def moments(self, points: AnyArray, rows: Mapping[str, AnyArray]) -> Coefficients:
         """Return the moments of sources, given as in `of_sources`."""
-        points = points.astype(np.float64, copy=False)
         sums = [self._moments_of(points, word, values) for word, values in rows.items()]
         total = sums[0]
         for one in sums[1:]:
@@ -96,7 +108,6 @@ class SlitFlow:
         self, points: AnyArray, flow: Coefficients, words: Iterable[str]
     ) -> dict[str, AnyArray]:
         """Return a flow at points by word: vectors (k, 3, N), or of the pressure (k, 1, N)."""
-        points = points.astype(np.float64, copy=False)
         return {word: self._at(points, flow, word) for word in words}
 
     # ------------------------------------------------------------------ one word
@@ -106,7 +117,7 @@ class SlitFlow:
         sums = self._summed(points, columns)
         sums = sums.reshape(4, -1, many, rows)
         if word.endswith("p"):
-            waves = self.xp.einsum("ag,gmk->amk", self._constant(PRESSURES), sums[..., 0])
+            waves = self.xp.einsum("ag,gmk->amk", self._pressures, sums[..., 0])
             waves = waves * self._lengths
         else:
             ex, ey = self._along.T[..., None]
@@ -117,8 +128,8 @@ class SlitFlow:
                     sums[..., 2],
                 ]
             )
-            waves = self.xp.einsum("acg,cgmk->amk", self._constant(FLOWS.conj()), local)
-        mean, level = self._mean_moments(points[2], values, word)
+            waves = self.xp.einsum("acg,cgmk->amk", self._flows.conj(), local)
+        mean, level = self._mean_moments(_doubled(points[2]), values, word)
         for letter in word.removesuffix("p"):
             waves = self._derived(waves, letter, of_source=True)
         return Coefficients(waves, mean, level)
@@ -130,10 +141,10 @@ class SlitFlow:
             waves, mean = self._derived(waves, letter), self._derived_mean(mean, letter)
             level = np.zeros_like(level)
         if word.endswith("p"):
-            weights = self.xp.einsum("ag,amk->gmk", self._constant(PRESSURES), waves)
+            weights = self.xp.einsum("ag,amk->gmk", self._pressures, waves)
             weights = (weights * self._lengths)[..., None]
         else:
-            local = self.xp.einsum("acg,amk->cgmk", self._constant(FLOWS), waves)
+            local = self.xp.einsum("acg,amk->cgmk", self._flows, waves)
             ex, ey = self._along.T[..., None]
             weights = self.xp.stack(
                 [ex * local[0] - ey * local[1], ey * local[0] + ex * local[1], local[2]], axis=-1
@@ -143,7 +154,7 @@ class SlitFlow:
         fields = fields.reshape(many, rows, count)
         if word.endswith("p"):
             return fields + level[:, None, None]
-        z = points[2]
+        z = _doubled(points[2])
         for n, values in enumerate(self._functions(z)):
             fields += self.xp.moveaxis(mean[:, n], -1, 0)[..., None] * values
         return fields
@@ -153,9 +164,9 @@ class SlitFlow:
         if letter in "xy":
             waves_along = self._waves[:, "xy".index(letter), None]
             return (-1j if of_source else 1j) * waves_along * waves
-        matrix, power = (SLOPES, 1) if letter == "z" else (LAPLACIANS, 2)
+        matrix, power = (self._slopes, 1) if letter == "z" else (self._laplacians, 2)
         how = "ab,bmk->amk" if of_source else "ba,bmk->amk"
-        made = self.xp.einsum(how, self._constant(matrix), waves)
+        made = self.xp.einsum(how, matrix, waves)
         return self._lengths**power * made
 
     # ------------------------------------------------------------------ the mode k = 0
@@ -189,8 +200,26 @@ class SlitFlow:
         return mean, self.xp.zeros(many)
 
     # ------------------------------------------------------------------ sums over points and modes
-    def _constant(self, array: AnyArray) -> AnyArray:
-        return self.xp.asarray(array)
+    def size(self, count: int, dtype: DType) -> GridSize | None:
+        """Return the grid by which a number of points is summed; None for plain sums."""
+        modes = len(self.modes.waves)
+        if modes <= FEW_MODES or modes * count <= FEW_PAIRS:
+            return None
+        return GridSize.of(self.modes, self._digits, dtype)
+
+    def bytes(self, count: int, dtype: DType) -> float:
+        """Return the memory that sums over a number of points take."""
+        if (size := self.size(count, dtype)) is not None:
+            return size.bytes(dtype) + 32.0 * len(self.modes.waves) * size.shape[2]
+        return 8.0 * TABLES * min(self._most, len(self.modes.waves) * count)
+
+    def _grid(self, points: AnyArray) -> SlitGrid | None:
+        dtype = points.dtype
+        if self.size(points.shape[1], dtype) is None:
+            return None
+        if dtype not in self._grids:
+            self._grids[dtype] = SlitGrid(self.modes, self._digits, self.space, dtype)
+        return self._grids[dtype]
 
     def _tables(self, points: AnyArray) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
         """Yield parts of the points with cos and sin of their phases, (M, n), and c, s, y c, y s.
@@ -198,20 +227,22 @@ class SlitFlow:
         The last ones have the shape (4, M, n).
         """
         xp, gap, lengths = self.xp, self.modes.gap, self._lengths
-        size = max(1, MOST_AT_ONCE // max(1, len(self._waves)))
+        size = max(1, self._most // max(1, len(self._waves)))
         for first in range(0, points.shape[1], size):
             part = slice(first, first + size)
-            z = points[2, part]
+            z = _doubled(points[2, part])
             up, down = xp.exp(-lengths * (gap - z)), xp.exp(-lengths * z)
             functions = xp.empty((4, *up.shape))
             y = lengths * (z - gap / 2)
             functions[0], functions[1] = (up + down) / 2, (up - down) / 2
             functions[2], functions[3] = y * functions[0], y * functions[1]
-            phases = self._waves @ points[:2, part]
+            phases = self._waves @ _doubled(points[:2, part])
             yield part, xp.cos(phases), xp.sin(phases), functions
 
     def _summed(self, points: AnyArray, columns: AnyArray) -> AnyArray:
         """Return sums (4, M, c) of columns (c, N), with c, s, y c, y s times ``e^{-ikx}``."""
+        if (grid := self._grid(points)) is not None:
+            return grid.summed(points, columns)
         real = self.xp.zeros((4, len(self._waves), len(columns)))
         imaginary = np.zeros_like(real)
         for part, cosine, sine, functions in self._tables(points):
@@ -222,9 +253,16 @@ class SlitFlow:
 
     def _evaluated(self, points: AnyArray, weights: AnyArray) -> AnyArray:
         """Return the real parts (c, N) of sums over modes, with weights (4, M, c)."""
+        if (grid := self._grid(points)) is not None:
+            return _doubled(grid.evaluated(points, weights))
         real, imaginary = (self.xp.moveaxis(w, -1, 1) for w in (weights.real, weights.imag))
         fields = self.xp.zeros((weights.shape[-1], points.shape[1]))
         for part, cosine, sine, functions in self._tables(points):
             made = real @ (functions * cosine) - imaginary @ (functions * sine)
             fields[:, part] = made.sum(axis=0)
         return fields
+
+
+def _doubled(array: AnyArray) -> AnyArray:
+    """Return an array in double precision."""
+    return array.astype(np.float64, copy=False)

@@ -49,9 +49,10 @@ class SlitModes(NamedTuple):
     ----------
     gap : float
         The distance of the walls, H.
-    area : float
-        Of a period.
-    waves : ndarray, shape (M, 2)
+    vectors : ndarray, shape (2, 2)
+        The lattice's, in rows.
+    numbers, waves : ndarray, shape (M, 2)
+        The wave vectors, by their numbers along the reciprocal vectors, too.
     matrices : ndarray, shape (M, 6, 6)
         Twice M, for the opposite wave vectors.
     flux : tuple of 2 bools
@@ -59,7 +60,8 @@ class SlitModes(NamedTuple):
     """
 
     gap: float
-    area: float
+    vectors: Array
+    numbers: NDArray[np.int64]
     waves: Array
     matrices: Array
     flux: tuple[bool, bool]
@@ -70,9 +72,21 @@ class SlitModes(NamedTuple):
         area, back = abs(float(np.linalg.det(vectors))), 2 * np.pi * np.linalg.inv(vectors).T
         first, second = (int(most * np.hypot(*row) / (2 * np.pi)) for row in vectors)
         i, j = np.meshgrid(np.arange(-first, first + 1), np.arange(second + 1), indexing="ij")
-        waves = np.stack([i, j], axis=-1)[(j > 0) | (i > 0)] @ back
-        waves = waves[np.hypot(*waves.T) <= most]
-        return cls(gap, area, waves, 2 * _matrices(np.hypot(*waves.T), gap, area), flux)
+        numbers = np.stack([i, j], axis=-1)[(j > 0) | (i > 0)]
+        numbers = numbers[np.hypot(*(numbers @ back).T) <= most]
+        waves = numbers @ back
+        matrices = 2 * _matrices(np.hypot(*waves.T), gap, area)
+        return cls(gap, vectors, numbers, waves, matrices, flux)
+
+    @property
+    def finest(self) -> float:
+        """Half the length of the shortest wave."""
+        return float(np.pi / self.lengths.max())
+
+    @property
+    def area(self) -> float:
+        """The area of a period."""
+        return abs(float(np.linalg.det(self.vectors)))
 
     @property
     def lengths(self) -> Array:

@@ -106,7 +106,7 @@ class LinearCombination:
                 sources=count,
                 components=math.prod(self.request.density),
                 dtype=self.placement.cloud.trg.dtype,
-                xp=self.space.array_module,
+                space=self.space,
             )
             self._corrections = {key: made}
         return self._corrections[key]
@@ -348,6 +348,6 @@ class LinearCombination:
             cloud, near = self.placement.cloud, self.request.near
             finer = finer_tolerance(correction.tolerance)
             trg = cloud.trg[:, self.space.array_module.asarray(sample.chosen)]
-            made = Correction(near, self.placement.options, tolerance=finer, xp=cloud.xp)
+            made = Correction(near, self.placement.options, tolerance=finer, space=self.space)
             made.add(values[None], totals, cloud_of(cloud), trg)
         return {name: total[0] for name, total in totals.items()}

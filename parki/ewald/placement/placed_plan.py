@@ -227,6 +227,7 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
 
         The parts of several sums are named by the sum and the part.
         """
+        correction = self._combination.correction
         if len(self.terms) == 1:
             return self.terms[0].memory
         parts: dict[str, float] = {}
@@ -238,6 +239,10 @@ class PlacedPlan(Uncopied, Generic[Wanted]):
                     label = f"{term.kernel} {name}"
                     parts[label] = parts.get(label, 0.0) + size
                 held += memory.held
+        if correction is not None:
+            count = max(self.n_targets, self.n_sources)
+            parts["correction"] = correction.flow.bytes(count, self.dtype)
+            peak = max(peak, sum(parts.values()))
         return Memory(parts, held, peak)
 
     # ------------------------------------------------------------------ other points
