@@ -73,6 +73,8 @@ SEARCHED = {
     "interoperability": "PyTorch, JAX, DLPack, NumPy, CuPy, Numba, threads, multiprocessing",
     "mesh": "particle in cell, PIC, gridding, NUFFT, B-spline, immersed boundary",
     "peers": "FMM, fast multipole, migration, OpenMM, GROMACS, ESPResSo, STKFMM, PVFMM",
+    "recipes": "OpenMM, LAMMPS, jax-md, HOOMD, PETSc, petsc4py, Julia, filament, fiber, "
+    "electrophoresis, diffusiophoresis, Janus, confinement, slab Ewald, wire",
     "suspensions": "RPY, Rotne, Prager, Yamakawa, Faxen, Faxén, colloid, sedimentation, "
     "hydrodynamic interactions, Langevin, diffusion coefficient, polymer, bead spring, Blake, "
     "microfluidic, active matter",

@@ -23,6 +23,7 @@ FILES = sorted([*(ROOT / "parki").rglob("*.py"), *(ROOT / "kernels").rglob("*.py
 PAGES = [
     *sorted(DOCS.glob("*.md")),
     *sorted((DOCS / "examples").glob("*.md")),
+    *sorted((DOCS / "recipes").glob("*.md")),
     *sorted((DOCS / "notebook").glob("*.md")),
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
