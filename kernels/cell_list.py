@@ -14,8 +14,11 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.systems import find_system
+
 REAL = pk.double
 ROWS = 3  # rows of the array that gather_rows permutes
+BOXES = False  # whether each system has a box of its own
 
 
 @pk.workunit
@@ -66,12 +69,19 @@ def find_tilted_cells(
     periodic: pk.View1D[pk.int32],
     tilts: pk.View1D[REAL],
     scale: REAL,
+    offsets: pk.View1D[pk.int32],
+    systems: int,
 ):
     """Do the same in a box whose points fill a brick, as a tilted box.
 
     A period along y moves a point by ``tilts[0]`` along x, too, and one along z by ``tilts[1]`` and
-    ``tilts[2]`` along x and y.
+    ``tilts[2]`` along x and y. With BOXES ``origin``, ``length``, ``inverse_width`` and ``tilts``
+    have three numbers for each system, which `find_system` finds.
     """
+    box: int = 0
+    if BOXES:
+        find_system(i)
+        box = 3 * system
     x: List[REAL] = [0.0] * 3
     for d in range(3):
         x[d] = points[d][i] * scale
@@ -79,34 +89,48 @@ def find_tilted_cells(
     for c in range(3):
         d: int = 2 - c
         if periodic[d] == 1:
-            images: REAL = pk.floor((x[d] - origin[d]) / length[d])
-            x[d] = x[d] - images * length[d]
-            if x[d] < origin[d]:
-                x[d] = origin[d]
-            if x[d] - origin[d] >= length[d]:
-                x[d] = origin[d]
+            first: REAL = origin[box + d]
+            period: REAL = length[box + d]
+            images: REAL = pk.floor((x[d] - first) / period)
+            x[d] = x[d] - images * period
+            if x[d] < first:
+                x[d] = first
+            if x[d] - first >= period:
+                x[d] = first
                 images = images + 1.0
             if d == 2:
-                x[0] = x[0] - images * tilts[1]
-                x[1] = x[1] - images * tilts[2]
+                x[0] = x[0] - images * tilts[box + 1]
+                x[1] = x[1] - images * tilts[box + 2]
             if d == 1:
-                x[0] = x[0] - images * tilts[0]
+                x[0] = x[0] - images * tilts[box]
     for d in range(3):
         wrapped[d][i] = x[d]
-        place: REAL = pk.floor((x[d] - origin[d]) * inverse_width[d])
+        place: REAL = pk.floor((x[d] - origin[box + d]) * inverse_width[box + d])
         place = pk.fmax(pk.fmin(place, REAL(shape[d] - 1)), 0.0)
         cell = cell + int(place) * strides[d]
     cells[i] = cell
 
 
 @pk.workunit
-def multiply(i: int, points: pk.View2D[REAL], matrix: pk.View2D[REAL], multiplied: pk.View2D[REAL]):
-    """Multiply a point by a matrix."""
+def multiply(
+    i: int,
+    points: pk.View2D[REAL],
+    matrix: pk.View2D[REAL],
+    multiplied: pk.View2D[REAL],
+    offsets: pk.View1D[pk.int32],
+    systems: int,
+):
+    """Multiply a point by a matrix; with BOXES by the one of its system, below the others'."""
+    row: int = 0
+    if BOXES:
+        find_system(i)
+        row = 3 * system
     x: REAL = points[0][i]
     y: REAL = points[1][i]
     z: REAL = points[2][i]
     for d in range(3):
-        multiplied[d][i] = matrix[d][0] * x + matrix[d][1] * y + matrix[d][2] * z
+        product: REAL = matrix[row + d][0] * x + matrix[row + d][1] * y
+        multiplied[d][i] = product + matrix[row + d][2] * z
 
 
 @pk.workunit
@@ -117,18 +141,8 @@ def place_systems(
     systems: int,
     each: int,
 ):
-    """Move a point's cell to the cells of its system; each system has ``each`` cells.
-
-    System s has the points ``offsets[s]`` to ``offsets[s + 1] - 1``.
-    """
-    system: int = 0
-    last: int = systems
-    while last - system > 1:
-        middle: int = (system + last) // 2
-        if offsets[middle] <= i:
-            system = middle
-        else:
-            last = middle
+    """Move a point's cell to the cells of its system; each system has ``each`` cells."""
+    find_system(i)
     cells[i] = cells[i] + system * each
 
 

@@ -25,6 +25,7 @@ TWICE = SECOND_SOURCES + SECOND_TARGETS > 0
 FRICTION = False  # whether M is over k^2 (k^2 + friction)
 PLANE = False  # whether ``plane`` has M (k^2 + friction) of the modes along the last axis
 TILTED = False  # whether the axes of the box are not at right angles
+BOXES = False  # whether each system has a box of its own
 QUARTIC = True  # whether M is over k^4, or over k^2
 GIVEN = False  # whether the transform of a kernel that ends is given
 DECAYS = False  # whether the split's factor has an exponential
@@ -50,6 +51,7 @@ def convolve(
     friction: REAL,
     plane: pk.View1D[REAL],
     sets: int,
+    systems: int,
 ):
     """Convolve mode i of a block of ``shape`` modes, for each of ``sets`` grids.
 
@@ -66,17 +68,26 @@ def convolve(
 
     If TILTED, ``k`` are the grid's wavenumbers; the transpose of ``basis`` times them is the box's.
     M is folded along the last axis alone, and only if this axis is free.
+
+    With BOXES the sets are of ``systems``, in turn, each with a ``basis`` and an M of its own, rows
+    after rows.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
     i0: int = i // shape[2] // shape[1] // sets
+    box: int = 0
+    own: int = i0
+    if BOXES:
+        system: int = i // shape[2] // shape[1] % sets % systems
+        box = 3 * system
+        own = system * shape[0] + i0
     f1: int = i1
     if 2 * f1 > full[1]:
         f1 = full[1] - f1
     f2: int = i2
     if 2 * f2 > full[2]:
         f2 = full[2] - f2
-    m: REAL = multiplier[i0][f1][f2]
+    m: REAL = multiplier[own][f1][f2]
     # A block may have more than 2^30 modes.
     re: pk.int64 = i
     if TWICE:
@@ -87,9 +98,10 @@ def convolve(
         m = m * inverse_unit
     if TWICE:
         if TILTED:
-            along0: REAL = basis[0][0] * k0[i0]
-            along1: REAL = basis[0][1] * k0[i0] + basis[1][1] * k1[i1]
-            along2: REAL = basis[0][2] * k0[i0] + basis[1][2] * k1[i1] + basis[2][2] * k2[i2]
+            along0: REAL = basis[box][0] * k0[i0]
+            along1: REAL = basis[box][1] * k0[i0] + basis[box + 1][1] * k1[i1]
+            along2: REAL = basis[box][2] * k0[i0] + basis[box + 1][2] * k1[i1]
+            along2 = along2 + basis[box + 2][2] * k2[i2]
             square: REAL = along0 * along0 + along1 * along1 + along2 * along2
         else:
             square: REAL = square0[i0] + square1[i1] + square2[i2]
@@ -119,6 +131,7 @@ def strain(
     times0: pk.View1D[pk.double],
     times2: pk.View1D[pk.double],
     sets: int,
+    systems: int,
     sums: pk.View2D[pk.double],
 ):
     """Sum over the modes of row i along the last axis, before they are convolved as in `convolve`.
@@ -129,6 +142,9 @@ def strain(
     """
     i1: int = i % shape[1]
     i0: int = i // shape[1] // sets
+    own: int = i0
+    if BOXES:
+        own = i // shape[1] % sets % systems * shape[0] + i0
     f1: int = i1
     if 2 * f1 > full[1]:
         f1 = full[1] - f1
@@ -146,8 +162,8 @@ def strain(
         im: pk.double = hat[0][start + 2 * i2 + 1]
         value: pk.double = times2[i2] * (re * re + im * im)
         last: pk.double = k2[i2]
-        change: pk.double = rise[i0][f1][f2] * value
-        total += multiplier[i0][f1][f2] * value
+        change: pk.double = rise[own][f1][f2] * value
+        total += multiplier[own][f1][f2] * value
         plain += change
         along += change * last
         squared += change * last * last
@@ -266,16 +282,24 @@ def tabulate(
     The factors of the split and the windows multiply it. The split's factor is a polynomial of
     ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
 
-    If TILTED, wavenumbers of the grid are in the place of squares; ``basis`` is as in `convolve`.
+    If TILTED, wavenumbers of the grid are in the place of squares; ``basis`` is as in `convolve`,
+    and the volume of the grid's box over the box's, its determinant, is a factor. With BOXES the
+    systems have modes one after the other.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
     i0: int = i // shape[2] // shape[1]
+    box: int = 0
+    if BOXES:
+        box = i0 // shape[0] * 3
+        i0 = i0 % shape[0]
+    part: pk.double = 1.0
     if TILTED:
-        x0: pk.double = basis[0][0] * square0[i0]
-        x1: pk.double = basis[0][1] * square0[i0] + basis[1][1] * square1[i1]
-        x2: pk.double = basis[0][2] * square0[i0] + basis[1][2] * square1[i1]
-        x2 = x2 + basis[2][2] * square2[i2]
+        x0: pk.double = basis[box][0] * square0[i0]
+        x1: pk.double = basis[box][1] * square0[i0] + basis[box + 1][1] * square1[i1]
+        x2: pk.double = basis[box][2] * square0[i0] + basis[box + 1][2] * square1[i1]
+        x2 = x2 + basis[box + 2][2] * square2[i2]
+        part = basis[box][0] * basis[box + 1][1] * basis[box + 2][2]
         kk: pk.double = x0 * x0 + x1 * x1 + x2 * x2 + screening * screening
     else:
         kk: pk.double = square0[i0] + square1[i1] + square2[i2]
@@ -294,5 +318,5 @@ def tabulate(
                 factor = factor * (x - shift) + gamma[t]
             if DECAYS:
                 factor = factor * pk.exp(0.0 - x)
-            value = value * factor * window0[i0] * window1[i1] * window2[i2]
+            value = value * part * factor * window0[i0] * window1[i1] * window2[i2]
     multiplier[i] = REAL(value)

@@ -26,6 +26,7 @@ GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
 QUADRUPOLES = False  # as in p2g.py
 TILTED = False  # as in p2g.py
+BOXES = False  # as in p2g.py
 P = 8
 ROW = 8  # as in p2g.py; here tables have HALF columns
 HALF = (P + 1) // 2
@@ -176,6 +177,9 @@ def p2g_tile(
     part: int = team.league_rank()
     tile: int = work[0][part] % (tiles[0] * tiles[1])
     above: int = 0
+    box: int = 0
+    if BOXES:
+        box = 3 * (work[0][part] // (tiles[0] * tiles[1]))
     if SEVERAL:
         above = (first + work[0][part] // (tiles[0] * tiles[1])) * shape[1]
     batch: int = work[1][part]
@@ -254,12 +258,12 @@ def p2g_tile(
                         for row in range(3):
                             both: REAL = dens[PLAIN + row][j] * norms[k][j]
                             both += norms[row][j] * dens[PLAIN + k][j]
-                            along[row] += basis[d][k] * both
+                            along[row] += basis[box + d][k] * both
                     if TENSORS == 1:
-                        along[0] -= basis[d][k] * dens[PLAIN + k][j]
+                        along[0] -= basis[box + d][k] * dens[PLAIN + k][j]
                     if TENSORS > 1:
                         for row in range(3):
-                            along[row] -= basis[d][k] * dens[PLAIN + 3 * row + k][j]
+                            along[row] -= basis[box + d][k] * dens[PLAIN + 3 * row + k][j]
                 if VECTORS:
                     before: int = (d + 2) % 3
                     strength[m][3 + d] = along[d]

@@ -55,6 +55,7 @@ EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and
 DEGREE = 12  # of the polynomials: the radial functions, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILTED = False  # whether they are not at right angles: see below
+BOXES = False  # whether each system has a box of its own: see `take_system`
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors

@@ -22,7 +22,7 @@ import pykokkos as pk
 from kernels.blocks.radial import take_polynomials, take_radial
 from kernels.blocks.slopes import add_sums, begin_strain, begin_sums, end_strain, store_sums, strain
 from kernels.blocks.vector import take_target, take_vector
-from kernels.blocks.walk import begin_copies, bound, meet_copy
+from kernels.blocks.walk import begin_copies, bound, meet_copy, take_system
 from kernels.pairs.spheres import differentiate, interact
 
 REAL = pk.double
@@ -41,6 +41,7 @@ EVALUATOR = 0  # of the radial functions, and their degree, as in p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILTED = False  # whether they are not at right angles, as in p2p.py
+BOXES = False  # whether each system has a box of its own, as in p2p.py
 TILES = 1  # tiles of a team, next to each other
 TILE = 4  # most targets of a tile
 LANES = 1  # lanes that share the sources of a target
@@ -125,7 +126,7 @@ def p2p_tile(
         tile: int = team.league_rank() * TILES + w
         lane: int = w * TILE * LANES
         table: int = w * RUNS
-        system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
+        take_system(tile)
         first: int = tiles[1][tile]
         last: int = tiles[2][tile]
 
@@ -186,7 +187,7 @@ def p2p_tile(
             shift1: int = image1 * shape[1]
             shift2: int = image2 * shape[2]
             if TILTED:
-                copy: int = image
+                copy: int = copy0 + image
                 meet_copy()
                 s0 = copies[0][copy]
                 s1 = copies[1][copy]
@@ -216,17 +217,20 @@ def p2p_tile(
                     def look_up(q: int):
                         c0: int = from0 + (start + q) // across
                         c1: int = from1 + (start + q) % across
-                        g0: REAL = REAL(c0 + shift0) * width[0]
-                        g1: REAL = REAL(c1 + shift1) * width[1]
-                        gap0: REAL = pk.fmax(pk.fmax(g0 - hi0, lo0 - g0 - width[0]), 0.0)
-                        gap1: REAL = pk.fmax(pk.fmax(g1 - hi1, lo1 - g1 - width[1]), 0.0)
+                        wide0: REAL = width[box]
+                        wide1: REAL = width[box + 1]
+                        wide2: REAL = width[box + 2]
+                        g0: REAL = REAL(c0 + shift0) * wide0
+                        g1: REAL = REAL(c1 + shift1) * wide1
+                        gap0: REAL = pk.fmax(pk.fmax(g0 - hi0, lo0 - g0 - wide0), 0.0)
+                        gap1: REAL = pk.fmax(pk.fmax(g1 - hi1, lo1 - g1 - wide1), 0.0)
                         left: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
                         begin: int = 0
                         end: int = 0
                         if left > 0.0:
                             reach: REAL = pk.sqrt(left)
-                            below: int = int(pk.floor((lo2 - reach) / width[2])) - shift2
-                            above: int = int(pk.floor((hi2 + reach) / width[2])) - shift2
+                            below: int = int(pk.floor((lo2 - reach) / wide2)) - shift2
+                            above: int = int(pk.floor((hi2 + reach) / wide2)) - shift2
                             if below < 0:
                                 below = 0
                             if above > shape[2] - 1:

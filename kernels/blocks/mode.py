@@ -3,16 +3,16 @@
 from parki.runtime.scopes import block
 
 
-@block(reads="basis i0 i1 i2 k0 k1 k2", writes="x y z")
+@block(reads="basis box i0 i1 i2 k0 k1 k2", writes="x y z")
 def take_wavenumber():
     """Take the wavenumber to x, y, z."""
     x: REAL = k0[i0]
     y: REAL = k1[i1]
     z: REAL = k2[i2]
     if TILTED:
-        z = basis[0][2] * x + basis[1][2] * y + basis[2][2] * z
-        y = basis[0][1] * x + basis[1][1] * y
-        x = basis[0][0] * x
+        z = basis[box][2] * x + basis[box + 1][2] * y + basis[box + 2][2] * z
+        y = basis[box][1] * x + basis[box + 1][1] * y
+        x = basis[box][0] * x
 
 
 @block(reads="i0 i1 i2 square0 square1 square2 x y z", writes="kk")

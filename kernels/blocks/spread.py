@@ -18,7 +18,7 @@ def stresslet(at):
     zx: REAL = q0 * n2 + q2 * n0
 
 
-@block(reads="basis dens norms", writes="trace xx xy xz yx yy yz zx zy zz")
+@block(reads="basis box dens norms", writes="trace xx xy xz yx yy yz zx zy zz")
 def gradients(at):
     """Take the factors of the window's slopes to xx, xy and so on: a row for each component."""
     if LAYERS:
@@ -38,16 +38,16 @@ def gradients(at):
         zy: REAL = -dens[PLAIN + 7][at]
         zz: REAL = -dens[PLAIN + 8][at]
     if TILTED:
-        xx = basis[0][0] * xx + basis[0][1] * xy + basis[0][2] * xz
-        xy = basis[1][1] * xy + basis[1][2] * xz
-        xz = basis[2][2] * xz
+        xx = basis[box][0] * xx + basis[box][1] * xy + basis[box][2] * xz
+        xy = basis[box + 1][1] * xy + basis[box + 1][2] * xz
+        xz = basis[box + 2][2] * xz
         if VECTORS:
-            yx = basis[0][0] * yx + basis[0][1] * yy + basis[0][2] * yz
-            yy = basis[1][1] * yy + basis[1][2] * yz
-            yz = basis[2][2] * yz
-            zx = basis[0][0] * zx + basis[0][1] * zy + basis[0][2] * zz
-            zy = basis[1][1] * zy + basis[1][2] * zz
-            zz = basis[2][2] * zz
+            yx = basis[box][0] * yx + basis[box][1] * yy + basis[box][2] * yz
+            yy = basis[box + 1][1] * yy + basis[box + 1][2] * yz
+            yz = basis[box + 2][2] * yz
+            zx = basis[box][0] * zx + basis[box][1] * zy + basis[box][2] * zz
+            zy = basis[box + 1][1] * zy + basis[box + 1][2] * zz
+            zz = basis[box + 2][2] * zz
 
 
 @block(reads="dx dy dz wx wy wz", writes="dx dy dz s0 s1 s2 s3 w")

@@ -8,9 +8,9 @@ from parki.runtime.scopes import block
 @block(
     reads="cutoff origin shape team tiles trg width",
     writes=(
-        "above below bottom0 bottom1 bottom2 c0 c1 column copy end first first0 first1 hi0 hi1 "
-        "hi2 image0 image1 image2 inverse j last last0 last1 lo0 lo1 lo2 more most s0 s1 s2 "
-        "system top0 top1 top2 x0 x1 x2"
+        "above below bottom0 bottom1 bottom2 box c0 c1 column copy copy0 end first first0 first1 "
+        "hi0 hi1 hi2 image0 image1 image2 inverse j last last0 last1 lo0 lo1 lo2 more most s0 s1 "
+        "s2 system top0 top1 top2 x0 x1 x2"
     ),
 )
 def begin_walk():
@@ -37,15 +37,15 @@ def begin_walk():
     x2: REAL = 0.0
     more: int = 1
     if TILTED:
-        copy: int = 0 - 1
-        most: int = shape[3]
+        copy: int = copy0 - 1
+        most: int = copy0 + shape[3]
         if first == last:
-            most = 0
+            most = copy0
 
 
 @block(
     reads=(
-        "above below bottom0 bottom1 bottom2 c0 c1 column copies copy cutoff dens end first "
+        "above below bottom0 bottom1 bottom2 box c0 c1 column copies copy cutoff dens end first "
         "first0 first1 half half_low hi0 hi1 hi2 image0 image1 image2 j last0 last1 lo0 lo1 lo2 "
         "more most norms s0 s1 s2 shape src src_low starts system team top0 top1 top2 trg width "
         "x0 x1 x2"
@@ -143,15 +143,17 @@ def fill_stage():
             if c0 > last0:
                 more = 0
             else:
-                gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
-                gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
+                wide0: REAL = width[box]
+                wide1: REAL = width[box + 1]
+                gap0: REAL = pk.fmax(REAL(c0) * wide0 - hi0, lo0 - REAL(c0 + 1) * wide0)
+                gap1: REAL = pk.fmax(REAL(c1) * wide1 - hi1, lo1 - REAL(c1 + 1) * wide1)
                 gap0 = pk.fmax(gap0, 0.0)
                 gap1 = pk.fmax(gap1, 0.0)
                 left: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
                 if left > 0.0:
                     reach: REAL = pk.sqrt(left)
-                    below = int(pk.floor((lo2 - reach) / width[2]))
-                    above = int(pk.floor((hi2 + reach) / width[2]))
+                    below = int(pk.floor((lo2 - reach) / width[box + 2]))
+                    above = int(pk.floor((hi2 + reach) / width[box + 2]))
                     clip(2, below, above)
                     w0: int = c0
                     x0 = 0.0

@@ -1,14 +1,14 @@
 """The tile of targets of the near field, which ``p2p.py`` describes."""
 
-from kernels.blocks.walk import begin_copies, bound, clip
+from kernels.blocks.walk import begin_copies, bound, clip, take_system
 from parki.runtime.scopes import block
 
 
 @block(
     reads="cutoff origin shape team tiles trg width",
     writes=(
-        "bottom0 bottom1 bottom2 first first0 first1 hi0 hi1 hi2 inverse last last0 last1 lo0 lo1 "
-        "lo2 system top0 top1 top2"
+        "bottom0 bottom1 bottom2 box copy0 first first0 first1 hi0 hi1 hi2 inverse last last0 "
+        "last1 lo0 lo1 lo2 system top0 top1 top2"
     ),
 )
 def begin_tile():
@@ -17,7 +17,7 @@ def begin_tile():
     In a tilted box no columns are in reach yet.
     """
     tile: int = team.league_rank()
-    system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
+    take_system(tile)
     first: int = tiles[1][tile]
     last: int = tiles[2][tile]
     bound(first, last)

@@ -3,7 +3,23 @@
 from parki.runtime.scopes import block
 
 
-@block(reads="origin trg", writes="hi0 hi1 hi2 lo0 lo1 lo2")
+@block(reads="shape tiles", writes="box copy0 system")
+def take_system(tile):
+    """Take the first column of a tile's system, and where its box and its copies begin.
+
+    With BOXES each system has a box of its own: three numbers of ``origin`` and ``width``, and as
+    many columns of ``copies`` as the others.
+    """
+    which: int = tiles[0][tile] // (shape[0] * shape[1])
+    system: int = which * (shape[0] * shape[1])
+    box: int = 0
+    copy0: int = 0
+    if BOXES:
+        box = 3 * which
+        copy0 = which * shape[3]
+
+
+@block(reads="box origin trg", writes="hi0 hi1 hi2 lo0 lo1 lo2")
 def bound(first, last):
     """Set lo0, hi0 and so on to the bounding box of targets ``first`` to ``last`` - 1."""
     lo0: REAL = trg[0][first]
@@ -20,12 +36,12 @@ def bound(first, last):
         lo2 = pk.fmin(lo2, trg[2][t])
         hi2 = pk.fmax(hi2, trg[2][t])
     # The tile's bounding box is relative to the cells' corner; positions are not.
-    lo0 = lo0 - origin[0]
-    hi0 = hi0 - origin[0]
-    lo1 = lo1 - origin[1]
-    hi1 = hi1 - origin[1]
-    lo2 = lo2 - origin[2]
-    hi2 = hi2 - origin[2]
+    lo0 = lo0 - origin[box]
+    hi0 = hi0 - origin[box]
+    lo1 = lo1 - origin[box + 1]
+    hi1 = hi1 - origin[box + 1]
+    lo2 = lo2 - origin[box + 2]
+    hi2 = hi2 - origin[box + 2]
 
 
 @block(
@@ -48,8 +64,8 @@ def begin_copies():
 
 @block(
     reads=(
-        "bottom0 bottom1 bottom2 copies copy cutoff first0 first1 hi0 hi1 hi2 last0 last1 lo0 lo1 "
-        "lo2 shape top0 top1 top2 width"
+        "bottom0 bottom1 bottom2 box copies copy cutoff first0 first1 hi0 hi1 hi2 last0 last1 lo0 "
+        "lo1 lo2 shape top0 top1 top2 width"
     ),
     writes="first0 first1 hi0 hi1 hi2 last0 last1 lo0 lo1 lo2",
 )
@@ -64,13 +80,13 @@ def meet_copy():
     hi1 = top1 - 2.0 * copies[1][copy]
     lo2 = bottom2 - 2.0 * copies[2][copy]
     hi2 = top2 - 2.0 * copies[2][copy]
-    first0 = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0 = int(pk.floor((hi0 + cutoff) / width[0]))
+    first0 = int(pk.floor((lo0 - cutoff) / width[box]))
+    last0 = int(pk.floor((hi0 + cutoff) / width[box]))
     clip(0, first0, last0)
-    first1 = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1 = int(pk.floor((hi1 + cutoff) / width[1]))
+    first1 = int(pk.floor((lo1 - cutoff) / width[box + 1]))
+    last1 = int(pk.floor((hi1 + cutoff) / width[box + 1]))
     clip(1, first1, last1)
-    if lo2 - cutoff > REAL(shape[2]) * width[2] or hi2 + cutoff < 0.0 or last1 < first1:
+    if lo2 - cutoff > REAL(shape[2]) * width[box + 2] or hi2 + cutoff < 0.0 or last1 < first1:
         first0 = 0
         last0 = 0 - 1
 

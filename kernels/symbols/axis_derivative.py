@@ -9,7 +9,7 @@ from parki.runtime.scopes import block
 UP = 2
 
 
-@block(reads="basis hat i0 i1 i2 im k0 k1 k2 m re", writes="hat")
+@block(reads="basis box hat i0 i1 i2 im k0 k1 k2 m re", writes="hat")
 def multiply():
     """Multiply a mode by the symbol."""
     take_wavenumber()

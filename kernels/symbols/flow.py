@@ -10,7 +10,8 @@ from parki.runtime.scopes import block
 
 @block(
     reads=(
-        "basis f2 friction hat i0 i1 i2 im inverse_unit k0 k1 k2 m plane re square0 square1 square2"
+        "basis box f2 friction hat i0 i1 i2 im inverse_unit k0 k1 k2 m plane re square0 square1 "
+        "square2"
     ),
     writes="hat",
 )

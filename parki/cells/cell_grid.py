@@ -40,6 +40,23 @@ class CellGrid(NamedTuple):
     along: bool = False
 
 
+class OwnBoxes(NamedTuple):
+    """The bricks of systems that have boxes of their own, each cut into as many cells.
+
+    Attributes
+    ----------
+    corners, edges, inverse_widths : array, shape (3 S,)
+        Where each begins, its edges, and the inverse of those of its cells.
+    tilts : array, shape (3 S,)
+        Of each box, as for `parki.CellList`.
+    """
+
+    corners: Any
+    edges: Any
+    inverse_widths: Any
+    tilts: Any
+
+
 def locate(
     points: AnyArray,
     grid: CellGrid,
@@ -47,6 +64,8 @@ def locate(
     *,
     scale: float = 1.0,
     tilts: AnyArray = None,
+    boxes: OwnBoxes | None = None,
+    offsets: AnyArray = None,
     executor: str | None = None,
     find: Kernel | None = None,
 ) -> tuple[Any, Any]:
@@ -60,6 +79,10 @@ def locate(
         Factor applied to the points first; ``grid`` is in the scaled unit.
     tilts : array, shape (3,), optional
         As for `parki.CellList`.
+    boxes : OwnBoxes, optional
+        In the place of the tilts and of the box of ``grid``, for systems.
+    offsets : array, shape (S + 1,), optional
+        Where the points of each of these begin.
     find : Kernel, optional
         Which finds the cells. Default: loaded.
 
@@ -74,12 +97,17 @@ def locate(
     dtype, n = points.dtype, points.shape[1]
     wrapped, cells = xp.empty_like(points), xp.empty(n, dtype=np.int32)
     if find is None:
-        name = "find_cells" if tilts is None else "find_tilted_cells"
-        find = load("cell_list", name, space, executor=executor, REAL=REAL_NAMES[dtype])
+        name = "find_cells" if tilts is None and boxes is None else "find_tilted_cells"
+        constants: dict[str, Any] = {"REAL": REAL_NAMES[dtype]}
+        if boxes is not None:
+            constants["BOXES"] = True
+        find = load("cell_list", name, space, constants, executor=executor)
     x, y, z = counts = grid.counts
     strides = (1, x, x * y) if grid.along else (y * z, z, 1)
     inverse = np.divide(counts, grid.edges)
     corner, length, inverse_width = constant([grid.corner, grid.edges, inverse], dtype)
+    if boxes is not None:
+        corner, length, inverse_width, tilts = boxes
     cells_along, steps, wraps = constant([counts, strides, grid.periodic], np.int32)
     find(
         n,
@@ -95,18 +123,38 @@ def locate(
         strides=steps,
         periodic=wraps,
         scale=scale,
+        offsets=offsets,
+        systems=1 if offsets is None else len(offsets) - 1,
     )
     return wrapped, cells
 
 
 def multiplied(
-    points: AnyArray, matrix: AnyArray, space: ExecutionSpace, executor: str | None = None
+    points: AnyArray,
+    matrix: AnyArray,
+    space: ExecutionSpace,
+    executor: str | None = None,
+    *,
+    offsets: AnyArray = None,
 ) -> Any:
-    """Return points (3, N) times a matrix (3, 3) of their dtype, in their memory."""
+    """Return points (3, N) times a matrix (3, 3) of their dtype, in their memory.
+
+    With ``offsets`` of systems, shape (S + 1,), each has a matrix, one below the other.
+    """
     points = space.array_module.ascontiguousarray(points)
     product = space.array_module.empty_like(points)
-    kernel = load("cell_list", "multiply", space, executor=executor, REAL=real_name(points.dtype))
-    kernel(points.shape[1], points=points, matrix=matrix, multiplied=product)
+    constants: dict[str, Any] = {"REAL": real_name(points.dtype)}
+    if offsets is not None:
+        constants["BOXES"] = True
+    kernel = load("cell_list", "multiply", space, constants, executor=executor)
+    kernel(
+        points.shape[1],
+        points=points,
+        matrix=matrix,
+        multiplied=product,
+        offsets=offsets,
+        systems=1 if offsets is None else len(offsets) - 1,
+    )
     return product
 
 

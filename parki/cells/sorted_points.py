@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from parki.cells.cell_grid import FEW, CellGrid, locate
+from parki.cells.cell_grid import FEW, CellGrid, OwnBoxes, locate
 from parki.cells.runs import runs
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import REAL_NAMES, real_name
@@ -58,6 +58,8 @@ class SortedPoints(Uncopied):
     space : ExecutionSpace
     scale, spare, offsets, tilts
         As for `parki.CellList`, which also describes the attributes.
+    boxes : OwnBoxes, optional
+        Of the systems, where each has one of its own.
     """
 
     _made_of = "points and box"
@@ -72,6 +74,7 @@ class SortedPoints(Uncopied):
         spare: int = 0,
         offsets: AnyArray = None,
         tilts: AnyArray = None,
+        boxes: OwnBoxes | None = None,
         executor: str | None = None,
     ) -> None:
         xp = self.xp = space.array_module
@@ -82,20 +85,23 @@ class SortedPoints(Uncopied):
         self.n_cells = cells_of_system * self.systems
         kernels = self.kernels(space, REAL_NAMES[points.dtype], executor)
         self._gathers = _GATHERS.setdefault(kernels, {})
+        begins = None if offsets is None else space.adapter.constant(offsets, np.int32)
         wrapped, self.cells = locate(
             points,
             cell_grid,
             space,
             scale=scale,
             tilts=tilts,
+            boxes=boxes,
+            offsets=begins,
             executor=executor,
-            find=kernels[0] if tilts is None else None,
+            find=kernels[0] if tilts is None and boxes is None else None,
         )
         if offsets is not None:
             load("cell_list", "place_systems", space, executor=executor)(
                 self.cells.size,
                 cells=self.cells,
-                offsets=space.adapter.constant(offsets, np.int32),
+                offsets=begins,
                 systems=self.systems,
                 each=cells_of_system,
             )

@@ -36,7 +36,7 @@ def promise(task: Task, points: SurveyedCloud, ranks: Ranks, dens: AnyArray) -> 
     bounds = [_bound(task, points, ranks, density) for density in (rows if several else rows[None])]
     of_each = (points.systems.count,) if points.systems else ()
     bound: Any = np.array(bounds).reshape(-1, *of_each) if several else bounds[0]
-    of_derivatives = bound / (task.sum.unit or points.lattice.length)
+    of_derivatives = bound / (task.sum.unit or points.lattice.lengths)
     per_result = {
         name: sum(factors(density).values()) * of_derivatives for name, density in WEIGHTS.items()
     }
@@ -45,7 +45,7 @@ def promise(task: Task, points: SurveyedCloud, ranks: Ranks, dens: AnyArray) -> 
 
 def _bound(task: Task, points: SurveyedCloud, ranks: Ranks, density: AnyArray) -> Any:
     """Return the promise for "u" of a density (rows, N), a number or one for each system."""
-    length, systems = points.lattice.length, points.systems
+    length, systems = points.lattice.lengths, points.systems
 
     def root(values: AnyArray) -> Any:
         if systems:
@@ -205,7 +205,9 @@ class Sample:
         places, back = places[order], np.argsort(order)[: len(own)]
         if systems is not None:
             offsets = np.searchsorted(places, systems.targets).astype(np.int32)
-            systems = Systems(offsets, systems.sources, task.space, task.executor)
+            systems = Systems(
+                offsets, systems.sources, task.space, task.executor, boxes=systems.boxes
+            )
         labels, norms, radii = points.labels, points.norms, points.radii
         if radii is not None:
             norms = radii[0][task.xp.asarray(places)], radii[1]

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from parki.cells.cell_grid import CellGrid, locate, multiplied
 from parki.errors import ParkiValueError
+from parki.ewald.geometry.rotation import rotated
 from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
@@ -117,7 +118,7 @@ class AxisPermutation:
         if self.is_identity or values.shape[-2] == 1:
             return values
         ordered = values.take(self.places(values.shape[-2]), axis=-2)
-        return ordered if self.rotation is None else _rotated(ordered, self.rotation)
+        return ordered if self.rotation is None else rotated(ordered, self.rotation)
 
     def back(self, values: AnyArray, out: AnyArray) -> None:
         """Write values (..., rows, N) of the other order in the caller's."""
@@ -125,7 +126,7 @@ class AxisPermutation:
             out[...] = values
             return
         if self.rotation is not None:
-            values = _rotated(values, self.rotation.T)
+            values = rotated(values, self.rotation.T)
         out[..., self.places(values.shape[-2]), :] = values
 
     def density(self, dens: AnyArray, sources: Iterable[Any]) -> Any:
@@ -150,24 +151,6 @@ class AxisPermutation:
         if rows == 12:
             return [*self.axes, *(3 + place for place in tensor)]
         return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)
-
-
-def _rotated(values: AnyArray, rotation: AnyArray) -> Any:
-    """Return turned vectors and tensors, in rows as of `AxisPermutation.places`.
-
-    Value by value, so that equal points stay equal; in double precision.
-    """
-    rows, rotated = values.shape[-2], values.astype(np.float64)
-    first = rows in (4, 13)  # a number comes before the rest
-    groups = [[first + 3 * row + axis for axis in range(3)] for row in range(rows // 3)]
-    if rows > 6:  # both indices of a tensor, one after the other
-        start = {13: 4, 12: 3}.get(rows, 0)
-        groups += [[start + axis + 3 * row for row in range(3)] for axis in range(3)]
-    for group in groups:
-        before = [rotated[..., row, :].copy() for row in group]
-        for row, weights in zip(group, rotation.tolist(), strict=True):
-            rotated[..., row, :] = sum(w * old for w, old in zip(weights, before, strict=True))
-    return rotated.astype(values.dtype)
 
 
 @dataclass(frozen=True)
@@ -211,8 +194,12 @@ class SolverBox:
                 "give lengths in another unit"
             )
         lattice = user_lattice.over(unit)
-        solver_box = cls(lattice.following(before.lattice) if before else lattice, unit, length)
-        if any(solver_box.lattice.deforms):
+        if before is not None:
+            lattice = lattice.following(before.lattice)
+        if lattice.enclosed is not None:
+            length = lattice.length * unit  # of what encloses these and others
+        solver_box = cls(lattice, unit, length)
+        if any(lattice.deforms) or lattice.enclosed is not None:
             numbers = before.numbers if before and before.takes(solver_box) else None
             solver_box = replace(solver_box, numbers=numbers or LatticeNumbers(task.space))
         return solver_box
@@ -242,8 +229,11 @@ class SolverBox:
         """Factor from the user's lengths to solver units, and from the solver's results back."""
         return 1 / self.unit
 
-    def wrap(self, task: Task, points: AnyArray) -> Any:
-        """Return points (3, N) in the box and in solver units, as the grid takes them."""
+    def wrap(self, task: Task, points: AnyArray, offsets: AnyArray = None) -> Any:
+        """Return points (3, N) in the box and in solver units, as the grid takes them.
+
+        ``offsets`` say where systems begin that have boxes of their own.
+        """
         lattice = self.lattice
         if lattice.origin.any():
             # This rounds; the grid does not mind, and the near field takes the points as given.
@@ -251,7 +241,7 @@ class SolverBox:
             points = points - task.space.adapter.constant(corner, points.dtype)
         if lattice.tilted:
             basis = self.basis_on(task.space, points.dtype)
-            points = multiplied(points, basis, task.space, task.executor)
+            points = multiplied(points, basis, task.space, task.executor, offsets=offsets)
         box = CellGrid((1, 1, 1), tuple(lattice.edges), tuple(lattice.periodic))
         wrapped, _ = locate(points, box, task.space, scale=self.factor, executor=task.executor)
         return wrapped.astype(task.dtype, copy=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.ewald.lattice import Standing
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Interaction
@@ -98,6 +99,11 @@ class Task:
     def tilted(self) -> bool:
         """Whether the box has lattice vectors, not lengths."""
         return self.options.cell is not None
+
+    @cached_property
+    def in_boxes(self) -> bool:
+        """Whether each system has a box of its own."""
+        return isinstance(self.options.box, Standing)
 
     def alike(self, other: Task) -> bool:
         """Return whether the boxes of two tasks are equal, or both tilted."""

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.derivatives.by_box import vectors_of
-from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points.extent import resolve
@@ -49,7 +48,9 @@ def by_scale(
     values : array, shape (rows, Nt)
     systems : Systems, optional
     """
-    scaled = power_of(kernel, "u") * _product(slopes["dens"], inputs["dens"])
+    # Normals are lengths, too.
+    power = 1 if SUMS[kernel].normals else SUMS[kernel].pair.power
+    scaled = power * _product(slopes["dens"], inputs["dens"])
     scaled += sum(_product(slopes[name], inputs[name]) for name in inputs if name != "dens")
     scaled = ranks.sum(scaled)
     if any(options.periodic):

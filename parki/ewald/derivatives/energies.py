@@ -37,8 +37,8 @@ from parki.memory import telling
 from parki.runtime import get_execution_space
 from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, Unpack
 
-# The power of an inverse length in what points have.
-POWERS = {"each": 1, "forces": 2, "potentials": 1, "field": 2}
+# What points have, and the axes of a value of it.
+OF_POINTS = {"each": 0, "forces": 1, "potentials": 0, "field": 1}
 # What sums call them.
 WORDS = {"dens": "charges", "trg": "points", "src": "points"}
 WORDS |= {f"of {each}": "of points" for each in ("targets", "sources")}
@@ -322,20 +322,23 @@ def _energies(
     for group, part in zip(checked.groups, checked.parts(charges.values), strict=True):
         columns, own = part.columns, charges._replace(points=part.trg, values=part.dens)
         if charges.dipoles is not None:
-            moments = columns.scaled("norms", columns.take("norms", charges.dipoles))
-            own = own._replace(dipoles=moments)
+            own = own._replace(dipoles=columns.take("norms", charges.dipoles))
         found = _of_one(
             own, part.options, strained=strained, exclude=part.labels, systems=part.systems
         )
-        for name, power in POWERS.items():
+        for name, axes in OF_POINTS.items():
             if (values := getattr(found, name)) is not None:
-                rows = columns.results(values, power)
+                rows = columns.back("u", values, axes)
                 shape = (*rows.shape[:-1], count)
                 whole.setdefault(name, np.empty_like(rows, shape=shape))
                 whole[name][..., columns.place("u")] = rows
         if found.virial is not None:
             virial = whole.setdefault("virial", np.empty((len(checked.systems.targets) - 1, 3, 3)))
-            virial[group.numbers] = found.virial / np.reshape(group.sizes, (-1, 1, 1))
+            virial[group.numbers] = found.virial
+            if group.boxes is not None:
+                rotations = group.boxes.rotations
+                rotated = rotations.swapaxes(1, 2) @ found.virial @ rotations
+                virial[group.numbers] = rotated
     return _Parts(**whole, ends=tuple(checked.systems.targets.tolist()))
 
 
@@ -455,8 +458,10 @@ def _strains_of_dipoles(
     x, q, _, _, kind = charges
     labels = check_labels(exclude, kind, True, {"trg": x, "src": x}, options, systems)
     ends, strains = [0, x.shape[1]] if systems is None else systems.targets.tolist(), []
-    for first, last in pairwise(ends):
+    for n, (first, last) in enumerate(pairwise(ends)):
         own = slice(first, last)
+        if systems is not None and systems.boxes is not None:
+            options = options.within(tuple(map(tuple, systems.boxes[n].tolist())))
         points = x if systems is None else x[:, own].copy()
         weights = np.concatenate([q[None, own], -d[:, own]])[:, None]
         of_system: LabelsLike = labels

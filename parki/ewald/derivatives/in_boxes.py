@@ -21,17 +21,12 @@ from parki.ewald.geometry.systems import (
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.arguments import refuse_between_walls
+from parki.ewald.points.extent import warn_of_boxes
 from parki.ewald.points.request import SumRequest
-from parki.ewald.sums import SUMS, in_unit
+from parki.ewald.sums import SUMS
 from parki.ewald.sums.maps import Arrays
 from parki.interchange import as_given, names_of
 from parki.typing import AnyArray, DerivedBy
-
-
-def power_of(kernel: str, name: str) -> int:
-    """Return the power of a length by which a result falls, where normals are lengths, too."""
-    kind = SUMS[kernel]
-    return (1 if kind.normals else kind.pair.power) + (name != "u")
 
 
 class Part(NamedTuple):
@@ -87,10 +82,8 @@ class InBoxes(NamedTuple):
         cloud = request.cloud(trg, src, norms, free, systems=systems, exclude=exclude).checked()
         check_systems(cloud.systems, cloud.arrays, cloud.space, options)  # by the user's variants
         check_systems_of_boxes(cloud.systems.count if cloud.systems else None, len(boxes))
-        similar = all(options.periodic) and cloud.src.dtype == np.float64
-        similar = similar and not request.composite  # whose maps may have lengths
-        similar = similar and in_unit(request.name, 2.0) == request.name
-        groups = grouped(options, boxes, similar)
+        exact = cloud.src.dtype == np.float64
+        groups = grouped(options, boxes, several=_several(request, cloud, options), exact=exact)
         checked = cls(request, replace(cloud, options=options), groups)
         if cloud.labels and cloud.labels is not exclude:
             checked.warn_of_long(cloud.labels)
@@ -103,6 +96,20 @@ class InBoxes(NamedTuple):
             trg, src, _ = columns.points(self.cloud.trg, self.cloud.src, None)
             _, of_group = group.marked(columns, self.systems, labels)
             warn_of_long(cast(Labels, of_group), {"trg": trg, "src": src}, group.options)
+
+    def warn_of_images(self, boxes: tuple[Any, ...]) -> None:
+        """Warn where the mean of a double layer depends on images, in the boxes as given."""
+        normals = "norms" in self.cloud.arrays and self.cloud.options.dl_mean is None
+        for group in self.groups if normals else ():
+            if group.boxes is not None:
+                columns = self.columns(group)
+                as_written = [np.array(boxes[n]) for n in group.numbers]
+                warn_of_boxes(
+                    group.marked(columns, self.systems, None)[0],
+                    self.cloud.src[..., columns.place("src")],
+                    np.array([box if box.ndim == 2 else np.diag(box) for box in as_written]),
+                    group.boxes.vectors,
+                )
 
     @property
     def systems(self) -> Systems:
@@ -133,7 +140,7 @@ class InBoxes(NamedTuple):
         for part in self.parts(dens):
             columns, weights = part.columns, []
             for n, rows in v.items():
-                own = columns.results(columns.take(n, rows), self._power(n))
+                own = columns.take(n, rows)
                 weights.append(own.reshape((*several, *self.request.results[n], own.shape[-1])))
             by_name = vjp(
                 self.request.kernel,
@@ -147,10 +154,10 @@ class InBoxes(NamedTuple):
                 want=want,
                 exclude=part.labels,
                 systems=part.systems,
-                moves=moved(columns, moves),
+                moves=self._moved(columns, moves),
             )
             for name, rows in by_name.items():
-                self._scatter(columns, name, columns.scaled(name, rows), derivatives)
+                self._scatter(columns, name, rows, derivatives)
         like = values if isinstance(want, str) else values[0]
         return {name: as_given(array, like) for name, array in derivatives.items()}
 
@@ -175,14 +182,14 @@ class InBoxes(NamedTuple):
                 part.dens,
                 part.norms,
                 part.options,
-                tangents=moved(columns, inner),
+                tangents=self._moved(columns, inner),
                 want=self.request.want,
                 exclude=part.labels,
                 systems=part.systems,
-                moves=moved(columns, moves),
+                moves=self._moved(columns, moves),
             )
             for n, rows in zip(self.request.results, (change,) if one else change, strict=True):
-                self._scatter(columns, n, columns.results(rows, self._power(n)), changes)
+                self._scatter(columns, n, rows, changes)
         like = next(iter(tangents.values()))
         results = tuple(as_given(change, like) for change in changes.values())
         return results[0] if one else results
@@ -198,16 +205,20 @@ class InBoxes(NamedTuple):
                 trg=trg,
                 src=src,
                 norms=norms,
-                dens=None if dens is None else columns.take("dens", dens),
+                dens=None if dens is None else columns.take("dens", dens, self._axes("dens")),
                 options=group.options,
                 systems=systems,
                 labels=labels,
             )
 
-    def _power(self, result: str) -> int:
-        """Return the power of sizes by which a result falls; composites have no sizes."""
-        request = self.request
-        return 0 if request.composite else power_of(cast(str, request.kernel), result)
+    def _moved(self, columns: Columns, moves: Mapping[str, AnyArray]) -> Arrays:
+        """Return the moves of a group's points."""
+        return {n: columns.take(n, move, self._axes(n)) for n, move in moves.items()}
+
+    def _axes(self, name: str) -> int:
+        """Return how many axes the values of an input or a result have."""
+        shapes = {"dens": self.request.density, **self.request.results}
+        return len(shapes.get(name, (3,)))
 
     def _count(self, name: str) -> int:
         return self.cloud.targets if name in OF_TARGETS else self.cloud.sources
@@ -234,12 +245,23 @@ class InBoxes(NamedTuple):
 
     def _scatter(self, columns: Columns, name: str, rows: AnyArray, arrays: Arrays) -> None:
         """Write a group's columns of an input or a result to ``arrays[name]``."""
+        rows = columns.back(name, rows, self._axes(name))
         if name not in arrays:
             shape = (*rows.shape[:-1], self._count(name))
             arrays[name] = self.cloud.space.array_module.empty(shape, rows.dtype)
         arrays[name][..., columns.place(name)] = rows
 
 
-def moved(columns: Columns, moves: Mapping[str, AnyArray]) -> Arrays:
-    """Return the moves of a group's points."""
-    return {n: columns.scaled(n, columns.take(n, move)) for n, move in moves.items()}
+def _several(request: SumRequest, cloud: Cloud, options: EwaldOptions) -> bool:
+    """Return whether one sum takes systems in several boxes.
+
+    Not for composites, as maps take points where the user has them, and pairs left out, sums with a
+    second grid or an axis of their own, and the mean without flux.
+    """
+    if request.composite or cloud.labels or not all(options.periodic):
+        return False
+    if cloud.src.dtype == np.float32 and not cloud.same:  # which may be a period apart
+        return False
+    kind = SUMS[cast(str, request.kernel)]
+    whole = kind.symbol.grids == 1 and not kind.overlap_correction
+    return whole and kind.symbol.up is None and options.dl_mean != "flux"

@@ -97,6 +97,7 @@ class Convolution:
         like: Convolution | None = None,
     ) -> None:
         self.mesh, self.factor, self.sets = mesh, mesh.solver_box.factor, sets
+        self.boxes = mesh.solver_box.lattice.boxes
         xp = self.xp = mesh.task.xp
         self.inputs, self.rows = components_of(mesh.task)
         self.components = max(self.inputs, self.rows)
@@ -124,6 +125,8 @@ class Convolution:
         constants = {"REAL": real_name(task.dtype), **task.sum.fgc, **wanted(task.want)}
         if task.tilted:
             constants["TILTED"] = True
+        if task.in_boxes:
+            constants["BOXES"] = True
         if task.sum.symbol.alpha and task.periodicity == 2:
             constants["PLANE"] = True
         return load("fgc", "convolve", task.space, constants, executor=task.executor)
@@ -132,7 +135,8 @@ class Convolution:
     def of_strain(self) -> Kernel:
         """The kernel of sums over modes, of densities of one component: see `FarStrain`."""
         real, task = real_name(self.mesh.task.dtype), self.mesh.task
-        return load("fgc", "strain", task.space, executor=task.executor, REAL=real)
+        constants = {"BOXES": True} if task.in_boxes else {}
+        return load("fgc", "strain", task.space, constants, executor=task.executor, REAL=real)
 
     # ------------------------------------------------------------------ set-up
     def _common(self, split: Split) -> list[Block]:
@@ -200,8 +204,7 @@ class Convolution:
             # An odd factor has no place at the Nyquist index.
             arguments[f"k{axis}"] = xp.asarray(np.where(2 * row == n, 0, k), dtype=mesh.dtype)
         # The transforms do not scale.
-        part = math.prod((lattice.edges / lattice.sides).tolist())
-        window[0] = window[0] * (self.factor / math.prod(lengths) * part)
+        window[0] = window[0] * (self.factor / math.prod(lengths))
         exact = None if basis is None else mesh.solver_box.basis_on(mesh.space, np.float64)
         values, fill = multiplier.tabulate(mesh.task, split, waves, window, ending, exact)
         if split.alpha:
@@ -286,13 +289,15 @@ class Convolution:
             multiplier=block.multiplier,
             inverse_unit=self.factor,
             sets=self.sets // self.together,
+            systems=self.boxes,
         )
 
     def _summed(self, block: Block, real: AnyArray, threads: int) -> Any:
         """Return the sums of the kernel ``strain`` over a block of modes, shape (7, sets)."""
         whole, count = block.whole or block, block.last - block.first
         strain, part = cast(dict[str, Any], whole.strain), block.first - whole.first
-        tables = {name: strain[name][part : part + count] for name in ("rise", "times0")}
+        own = slice(None) if block is whole else slice(part, part + count)
+        tables = {name: strain[name][own] for name in ("rise", "times0")}
         tables |= {"times2": strain["times2"]}
         tables |= {name: block.arguments[name] for name in ("shape", "full", "k0", "k1", "k2")}
         y = block.arguments["k1"].size
@@ -304,6 +309,7 @@ class Convolution:
             hat=real,
             multiplier=block.multiplier,
             sets=self.sets,
+            systems=self.boxes,
             sums=sums,
         )
         return sums.reshape(7, count, self.sets, y).sum(axis=(1, 3))

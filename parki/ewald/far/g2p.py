@@ -14,7 +14,7 @@ import numpy as np
 from parki.cells.sorted_points import SortedPoints
 from parki.ewald.far import sizes
 from parki.ewald.far.columns import Gather
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import Mesh, basis_of
 from parki.ewald.far.sizes import LINE, block_part, g2p_part, part_cells
 from parki.runtime import ExecutionSpace, Kernel
 from parki.settings import MOST_THREADS, thread_count
@@ -96,9 +96,11 @@ class G2P:
         self._axes: Any = None  # which turns gradients by the axes of a tilted box
         if "basis" in mesh.arguments and ("grad_u" in mesh.fields.want or mesh.fields.tensors):
             self._axes = mesh.arguments["basis"]
+        self._systems = mesh.boxes_of(offsets)
         if tensors is not None and self._axes is not None:
             xp, parts = mesh.xp, tensors[:9].reshape(3, 3, -1)
-            taken = [sum(self._axes[n, k] * parts[:, k] for k in range(n, 3)) for n in range(3)]
+            g = basis_of(self._axes, self._systems)
+            taken = [sum(g[n, k] * parts[:, k] for k in range(n, 3)) for n in range(3)]
             tensors = xp.concatenate([xp.stack(taken, axis=1).reshape(9, -1), tensors[9:]])
         self.arguments["tensors"] = tensors
         self.count = self.targets.order.size
@@ -212,7 +214,7 @@ class G2P:
 
     def _along_axes(self, rows: AnyArray) -> None:
         """Turn gradients by the grid's axes, three rows each, to gradients by the user's."""
-        g = self._axes
+        g = basis_of(self._axes, self._systems)
         for first in range(0, len(rows), 3):
             for axis in (2, 1, 0):  # what is read comes before
                 terms = [g[n, axis] * rows[first + n] for n in range(axis + 1)]

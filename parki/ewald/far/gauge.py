@@ -16,6 +16,7 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import sizes_of
 from parki.ewald.far.truncated import zero_mode
 from parki.ewald.geometry.systems import Systems
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums.gauges import Ends
 from parki.typing import AnyArray
@@ -67,18 +68,23 @@ class Constants:
             away = (scaled - scaled[:, :1]).astype(mesh.dtype, copy=False)
             self.points = away, scaled if src is trg else src * scale, norms
         self.constant: Any = None
-        volume = mesh.solver_box.lattice.volume
-        self.flux = 8 * np.pi * self.factor / volume
-        value: Any = None
+        self.flux = 8 * np.pi * self.factor / mesh.solver_box.lattice.volume
+        column: Callable[[SolverBox], Any] | None = None  # a row for each result
         if kind.gauge and mesh.periodicity < 3:
-            value = kind.gauge.ends(_ends(mesh, split))
+            ends = self.factor * kind.gauge.ends(_ends(mesh, split))[:, None]
+
+            def column(_: SolverBox) -> Any:
+                return ends
+
         elif kind.gauge and kind.gauge.background:
-            value = np.array([-background / volume])
-        if value is not None:
-            column = value[:, None] * self.factor
+
+            def column(box: SolverBox) -> Any:
+                return -background * box.factor / box.lattice.volumes[None]
+
+        if column is not None:
             # With little screening it is far larger than the rest: its own rounding would show.
             dtype = np.float64 if split.screening or split.alpha else mesh.dtype
-            self.constant = mesh.space.adapter.constant(column, dtype)
+            self.constant = mesh.solver_box.constant(mesh.space, "gauge", column, dtype)
         self.adds = self.constant is not None or points is not None
 
     def add(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
@@ -86,7 +92,7 @@ class Constants:
         if self.constant is not None and "u" in results:
             dtype = np.result_type(dens.dtype, self.constant.dtype)
             rows = dens[: self.rows].astype(dtype, copy=False)
-            results["u"] += self.constant * self._total(rows)
+            results["u"] += self._total(rows, self.constant)
         if self.points is None:
             return
         # In double precision, whatever the arithmetic: a body of many points has a sum of q.n near
@@ -96,7 +102,7 @@ class Constants:
         for q, normal in zip(dens[-3:], norms, strict=True):  # rows fit into a CPU's cache
             moments[3] += self.xp.multiply(q, normal, dtype=np.float64)
         self.xp.multiply(src, moments[3], out=moments[:3])
-        sums = self.flux * self._total(moments)
+        sums = self._total(moments, self.flux)
         slope = sums[3:].astype(self.dtype)
         if "u" in results:
             start = (sums[:3] - sums[3:] * self.first).astype(self.dtype)
@@ -104,17 +110,20 @@ class Constants:
         if "grad_u" in results:
             results["grad_u"][::4] -= slope * self.dtype.type(self.factor)
 
-    def _total(self, rows: AnyArray) -> Any:
-        """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets)."""
+    def _total(self, rows: AnyArray, factor: Any) -> Any:
+        """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets).
+
+        Times a factor, of each system perhaps.
+        """
         if self.systems is not None:
-            return self.systems.of_targets(self.systems.sums(rows))
+            return self.systems.of_targets(factor * self.systems.sums(rows))
         if self.xp is np or rows.shape[1] <= SHORT:
             sums = rows.sum(axis=1, keepdims=True)
         else:  # CuPy gives each row to a single block: long ones are added up one at a time
             sums = self.xp.empty((len(rows), 1), dtype=rows.dtype)
             for place, row in enumerate(rows):  # what `stack` uploads, no graph would keep
                 sums[place] = row.sum()
-        return sums if self.together is None else self.together(sums)
+        return factor * (sums if self.together is None else self.together(sums))
 
 
 def _ends(mesh: EwaldMesh, split: Split) -> Ends:

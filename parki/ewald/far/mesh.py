@@ -70,7 +70,8 @@ class Fields:
     def of(cls, task: Task) -> Fields:
         """Return the fields of a sum."""
         kind = task.sum
-        turns = {"TILTED": True} if task.tilted and kind.gradient else {}
+        turns = {"TILTED": task.tilted, "BOXES": task.in_boxes} if kind.gradient else {}
+        turns = {name: True for name, is_so in turns.items() if is_so}
         return cls(
             {**kind.p2g, **turns},
             kind.components,
@@ -256,6 +257,16 @@ class Mesh:
         """Return this many equal tiles along each axis; one tile keeps the points' order."""
         return CellGrid(counts, tuple(self.box.tolist()))
 
+    def boxes_of(self, offsets: AnyArray) -> Any:
+        """Return the number of each point's system, (N,), where these have boxes of their own.
+
+        Sorted points have the same ones, as the points of a system stay together.
+        """
+        if offsets is None or len(self.arguments.get("basis", ())) <= 3:
+            return None
+        numbers = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        return self.space.adapter.constant(numbers, np.int32)
+
     def sort(self, points: AnyArray, tiles: CellGrid, offsets: AnyArray = None) -> SortedPoints:
         """Return the (wrapped) points sorted by tiles, of one system or of several."""
         return SortedPoints(points, tiles, self.space, offsets=offsets, executor=self.executor)
@@ -326,6 +337,13 @@ class EwaldMesh(Mesh):
         )
         other._take_basis()
         return other
+
+
+def basis_of(basis: AnyArray, boxes: AnyArray) -> Any:
+    """Return the basis of each point, shape (3, 3, 1) or (3, 3, N): see `Mesh.boxes_of`."""
+    if boxes is None:
+        return basis[..., None]
+    return basis.reshape(-1, 9).T[:, boxes].reshape(3, 3, -1)
 
 
 def _rounded(table: np.ndarray[Any, Any], dtype: DType, odd: bool) -> np.ndarray[Any, Any]:

@@ -54,17 +54,18 @@ def tabulate(
         Wavenumbers of the block along each axis, on the host, and factors for them.
     ending : array, optional
         Transforms of a kernel that ends, of the shape of the result, float64.
-    basis : array, shape (3, 3), float64, optional
-        For a tilted box, whose ``waves`` are the grid's: `Lattice.basis`.
+    basis : array, shape (3, 3) or (3 S, 3), float64, optional
+        For a tilted box, whose ``waves`` are the grid's: `Lattice.basis`. For boxes of S systems
+        the values of each system come after the values of the one before.
 
     Returns
     -------
-    values : array, shape (len(waves[0]), len(waves[1]), len(waves[2]))
+    values : array, shape (S len(waves[0]), len(waves[1]), len(waves[2]))
     fill : callable
     """
     xp, symbol = task.xp, task.sum.symbol
-    shape = tuple(k.size for k in waves)
-    values = xp.empty(shape, dtype=task.dtype)
+    shape, boxes = tuple(k.size for k in waves), len(basis) // 3 if task.in_boxes else 1
+    values = xp.empty((boxes * shape[0], *shape[1:]), dtype=task.dtype)
     factor = split.factor(symbol.order)
     squares = [waves[0] ** 2 + split.screening**2, waves[1] ** 2, waves[2] ** 2]
     if basis is not None:
@@ -98,7 +99,7 @@ def tabulate(
     def fill() -> None:
         launch()
         if mean:
-            values[0, 0, 0] = 0
+            values[:: shape[0], 0, 0] = 0
 
     fill()
     return values, fill
@@ -118,7 +119,7 @@ def _kernel(task: Task, split: Split, ending: bool) -> Kernel:
         "fgc",
         "tabulate",
         task.space,
-        {"TILTED": True} if task.tilted else {},
+        {n: True for n, is_so in (("TILTED", task.tilted), ("BOXES", task.in_boxes)) if is_so},
         executor=task.executor,
         REAL=real_name(task.dtype),
         QUARTIC=task.sum.symbol.order == 2,

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from parki.cells.cell_grid import CellGrid
 from parki.cells.sorted_points import SortedPoints
-from parki.ewald.far.mesh import Mesh
+from parki.ewald.far.mesh import Mesh, basis_of
 from parki.runtime import ExecutionSpace, Kernel
 from parki.runtime.forks import cuts, run_in_threads
 from parki.settings import thread_count
@@ -140,6 +140,7 @@ class P2G:
         arguments = dict(mesh.arguments, norms=norms, src=sources.points)
         arguments["tiles"] = mesh.space.adapter.constant(self.tiles.counts, np.int32)
         arguments["systems"] = sources.systems
+        self._boxes = mesh.boxes_of(offsets)
         arguments.update(self.work(sources))
         self.sources, self.arguments = sources, arguments
 
@@ -181,9 +182,10 @@ class P2G:
             self.sources.sort(dens, out=buffer)
             dens = buffer
         if self.basis is not None:
-            dens = dens.copy()
+            dens, basis = dens.copy(), basis_of(self.basis, self._boxes)
             for _ in range(2):  # one index after the other
-                rows = (self.basis @ dens[4:].reshape(3, -1)).reshape(3, 3, -1)
+                tensors = dens[4:].reshape(3, 3, -1)
+                rows = sum(basis[:, n, None] * tensors[n] for n in range(3))
                 dens[4:] = rows.swapaxes(0, 1).reshape(9, -1)
         kept = grid is None
         grid = self.grid if kept else grid

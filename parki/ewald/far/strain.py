@@ -122,9 +122,11 @@ class FarStrain:
 
     def _along_periods(self, block: Block) -> Any:
         """Return the squares of k along periodic directions, of the modes of a multiplier."""
-        places = [self.fgc.xp.arange(n) for n in block.multiplier.shape]
+        shape, count = block.multiplier.shape, block.arguments["k0"].size
+        places = [self.fgc.xp.arange(n) for n in (count, *shape[1:])]
         _, squares = self._waves(block.arguments, places)
-        return sum(squares[: self.mesh.periodicity]) + 0 * squares[2]
+        across = sum(squares[: self.mesh.periodicity]) + 0 * squares[1] + 0 * squares[2]
+        return across.reshape(shape)
 
     def _times(self, block: Block) -> dict[str, Any]:
         """Return how many modes a mode stands for, by its places along two axes.
@@ -151,8 +153,10 @@ class FarStrain:
             moments[a, b] = moments[b, a] = own[n]
         if self.mesh.solver_box.lattice.basis is not None:
             basis = self.fgc.whole[0].arguments["basis"].astype(np.float64)
-            moments = (basis[:, :, None, None] * moments[:, None]).sum(axis=0)
-            moments = (moments[:, :, None] * basis[None, :, :, None]).sum(axis=1)
+            basis = basis.reshape(-1, 3, 3).transpose(1, 2, 0)  # of each system, in turn
+            sets = moments.reshape(3, 3, -1, basis.shape[2])
+            sets = (basis[:, :, None, None] * sets[:, None]).sum(axis=0)
+            moments = (sets[:, :, None] * basis[None, :, :, None]).sum(axis=1)
         strains = (-2 * self.unit) * moments.reshape(9, -1)
         strains[::4] -= self.unit * own[0]
         return strains
@@ -296,11 +300,16 @@ class FarStrain:
 
     def _waves(self, given: dict[str, Any], places: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return wave vectors and the squares of their components, which broadcast."""
+        xp = self.fgc.xp
         k, squares = (
             [along(given[f"{name}{n}"][at].astype(np.float64), n) for n, at in enumerate(places)]
             for name in ("k", "square")
         )
         if (basis := self.mesh.solver_box.lattice.basis) is not None:
+            if len(basis) > 3:  # of several boxes, along another axis before
+                basis = xp.asarray(
+                    basis.reshape(-1, 3, 3).transpose(1, 2, 0)[..., None, None, None]
+                )
             k = [sum(basis[n, axis] * k[n] for n in range(axis + 1)) for axis in range(3)]
             squares = [each**2 for each in k]
         return k, squares

@@ -7,6 +7,7 @@ keep them apart.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -37,17 +38,38 @@ class Systems:
         System s has targets ``targets[s]`` to ``targets[s + 1] - 1``; sources likewise.
     space : ExecutionSpace
     executor : str or None
+    boxes : ndarray, shape (S, 3, 3), optional
+        The vectors of the box of each, as for `Enclosed`, where they have boxes of their own.
+
+    Attributes
+    ----------
+    arrays : tuple of arrays
+        Where sources begin, and the systems of targets and of sources, in the space; also of equal
+        systems in other boxes, which are `at` the same offsets.
     """
 
     def __init__(
-        self, targets: Offsets, sources: Offsets, space: ExecutionSpace, executor: str | None
+        self,
+        targets: Offsets,
+        sources: Offsets,
+        space: ExecutionSpace,
+        executor: str | None,
+        boxes: Any = None,
     ) -> None:
         self.targets, self.sources, self.count = targets, sources, len(sources) - 1
-        self.space, self.executor = space, executor
+        self.space, self.executor, self.boxes = space, executor, boxes
+        numbers = [np.repeat(np.arange(self.count), np.diff(ends)) for ends in (targets, sources)]
         constant = space.adapter.constant
-        self._offsets = constant(sources, np.int32)
-        self._of_targets = constant(np.repeat(np.arange(self.count), np.diff(targets)), np.int32)
+        self.arrays = tuple(constant(array, np.int32) for array in (sources, *numbers))
         self._beside: dict[int, tuple[Systems, Offsets, Any]] = {}
+
+    def at(self, other: Systems) -> Systems:
+        """Return these systems in the boxes of others, which are equal."""
+        if other.boxes is None:
+            return self
+        there = copy(self)
+        there.boxes = other.boxes
+        return there
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Systems) and all(
@@ -60,7 +82,7 @@ class Systems:
 
     def swapped(self) -> Systems:
         """Return the systems of the transposed sum."""
-        return Systems(self.sources, self.targets, self.space, self.executor)
+        return Systems(self.sources, self.targets, self.space, self.executor, self.boxes)
 
     def beside(self, copies: int) -> tuple[Systems, Offsets, Any]:
         """Return the systems of copies of all sources, and the order that they need.
@@ -70,7 +92,9 @@ class Systems:
         if copies not in self._beside:
             owner = np.tile(np.repeat(np.arange(self.count), np.diff(self.sources)), copies)
             order = np.argsort(owner, kind="stable").astype(np.int32)
-            systems = Systems(self.targets, copies * self.sources, self.space, self.executor)
+            systems = Systems(
+                self.targets, copies * self.sources, self.space, self.executor, self.boxes
+            )
             self._beside[copies] = systems, order, self.space.array_module.asarray(order)
         return self._beside[copies]
 
@@ -81,12 +105,16 @@ class Systems:
         real = real_name(rows.dtype)
         kernel = load("cell_list", "sum_systems", self.space, executor=self.executor, REAL=real)
         rows = xp.ascontiguousarray(rows)
-        kernel(sums.size, rows=rows, sums=sums, offsets=self._offsets, systems=self.count)
+        kernel(sums.size, rows=rows, sums=sums, offsets=self.arrays[0], systems=self.count)
         return sums
 
     def of_targets(self, values: AnyArray) -> Any:
         """Return the values (rows, S) of each target's system, shape (rows, targets)."""
-        return values[:, self._of_targets]
+        return values[:, self.arrays[1]]
+
+    def of_sources(self, values: AnyArray) -> Any:
+        """Return the values (rows, S) of each source's system, shape (rows, sources)."""
+        return values[:, self.arrays[2]]
 
 
 def check_systems(

@@ -15,8 +15,9 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from parki.cells.cell_grid import CellGrid
+from parki.cells.cell_grid import CellGrid, OwnBoxes
 from parki.cells.runs import runs
 from parki.cells.sorted_points import SortedPoints, with_spare
 from parki.ewald.geometry.systems import Labels, Systems
@@ -43,7 +44,7 @@ from parki.ewald.near.sizes import (
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.task import Task
-from parki.runtime import Kernel
+from parki.runtime import ExecutionSpace, Kernel
 from parki.settings import MOST_THREADS
 from parki.typing import AnyArray
 
@@ -138,17 +139,19 @@ class P2P:
             periodic[0] = False
             corner[0] = stretch[0]
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
-        tilts = None
-        if task.tilted:
-            tilts = solver_box.constant(
-                space, "tilts", lambda solver_box: solver_box.lattice.tilts, trg.dtype
-            )
         launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
         shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
         self._spare = copied_at_once(space, self.dtype) - 1
 
         cells = CellGrid(shape, tuple(box.tolist()), tuple(periodic), tuple(corner))
+        tilts, own_boxes = None, None
+        if task.in_boxes:
+            own_boxes = OwnBoxes(*bricks(solver_box, shape, space, trg.dtype))
+        elif task.tilted:
+            tilts = solver_box.constant(
+                space, "tilts", lambda solver_box: solver_box.lattice.tilts, trg.dtype
+            )
 
         def sort(points: AnyArray, offsets: AnyArray) -> SortedPoints:
             return SortedPoints(
@@ -159,6 +162,7 @@ class P2P:
                 spare=self._spare,
                 offsets=offsets,
                 tilts=tilts,
+                boxes=own_boxes,
                 executor=executor,
             )
 
@@ -263,7 +267,10 @@ class P2P:
                 return shifts(solver_box.lattice.images(cutoff), self.dtype, digit)
 
             copies = solver_box.constant(space, ("copies", cutoff, digit), copied, self.dtype)
-            most = copies.shape[1]
+            most = copies.shape[1] // lattice.boxes
+        width, origin = constant(box / np.array(shape), self.dtype), constant(corner, self.dtype)
+        if task.in_boxes:
+            origin, width = bricks(solver_box, shape, space, self.dtype, ("corners", "widths"))
         self.arguments = {
             "copies": copies,
             "trg": trg_high,
@@ -274,9 +281,9 @@ class P2P:
             "norms": self.norms,
             "starts": self.sources.starts,
             "shape": constant([*shape, most], np.int32),
-            "width": constant(box / np.array(shape), self.dtype),
+            "width": width,
             "reach": constant(reach(box, shape, cutoff), np.int32),
-            "origin": constant(corner, self.dtype),
+            "origin": origin,
             "half": constant(half, self.dtype),
             "half_low": None if half_low is None else constant(half_low, self.dtype),
             "cutoff": cutoff,
@@ -487,6 +494,34 @@ class P2P:
             self.apply(density[None], buffer, more, lists=False, weights=weights_of_one)
             for name, array in more.items():
                 results[name][place] += array[0]
+
+
+# Numbers of the bricks of systems that have boxes of their own, cut into cells.
+BRICKS: dict[str, Callable[[Any, Any], Any]] = {
+    "corners": lambda enclosed, _: -enclosed.sides / 2,
+    "edges": lambda enclosed, _: enclosed.sides,
+    "inverse widths": lambda enclosed, shape: shape / enclosed.sides,
+    "tilts": lambda enclosed, _: enclosed.tilts,
+    "widths": lambda enclosed, shape: enclosed.sides / shape,
+}
+
+
+def bricks(
+    solver_box: SolverBox,
+    shape: tuple[int, ...],
+    space: ExecutionSpace,
+    dtype: DTypeLike,
+    names: tuple[str, ...] = ("corners", "edges", "inverse widths", "tilts"),
+) -> list[Any]:
+    """Return numbers of all bricks, cut into cells of a ``shape``, three for each system."""
+
+    def numbers(name: str) -> Any:
+        def of(box: SolverBox) -> Any:
+            return BRICKS[name](box.lattice.enclosed, np.array(shape)).ravel()
+
+        return solver_box.constant(space, ("bricks", name, shape), of, dtype)
+
+    return [numbers(name) for name in names]
 
 
 class Derivatives(NamedTuple):

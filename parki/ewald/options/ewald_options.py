@@ -15,6 +15,7 @@ from parki.ewald.lattice import (
     Cell,
     Lattice,
     Moving,
+    Standing,
     cell_of,
     rows_of,
     whole_of,
@@ -269,16 +270,38 @@ class EwaldOptions(metaclass=Shown):
                 f"box is {box!r}, but the plan's box is {self.box!r}; expected None for the same "
                 "axes, along which the box is the extent of the plan's first points"
             )
-        other = copy(self)  # the other fields were checked
-        for name in ("cell", "edges", "ends", "gap", "lattice", "of_derivatives"):
-            other.__dict__.pop(name, None)
-        object.__setattr__(other, "box", Moving(rows) if tilts else rows)
+        other = self._in(Moving(rows) if tilts else rows)
         other._check_tilted()
         if other.gap != self.gap:
             raise ParkiValueError(
                 f"box is {box!r}, whose walls are {other.gap:g} apart, but those of the plan are "
                 f"{self.gap:g} apart; keep the third length, or make a new plan"
             )
+        return other
+
+    def within(self, box: Any) -> EwaldOptions:
+        """Return the options of a system in a box of its own."""
+        other = self._in(checked_box(box, self.periodicity, self.periodic))
+        if other.cell is not None:
+            other._check_tilted()
+        return other
+
+    def standing(self, length: float) -> EwaldOptions:
+        """Return the options of systems in boxes of their own, of about this length.
+
+        The boxes have warned of images.
+        """
+        edge = 2.0 ** round(math.log2(length))
+        options = self._in(Standing(tuple(map(tuple, (edge * np.eye(3)).tolist()))))
+        object.__setattr__(options, "dl_mean", self.dl_mean or "zero")
+        return options
+
+    def _in(self, box: tuple[Any, ...]) -> EwaldOptions:
+        """Return the options with another box, as the other fields were checked."""
+        other = copy(self)
+        for name in ("cell", "edges", "ends", "gap", "lattice", "of_derivatives"):
+            other.__dict__.pop(name, None)
+        object.__setattr__(other, "box", box)
         return other
 
     @property
@@ -361,7 +384,7 @@ class EwaldOptions(metaclass=Shown):
         """The box, as the solver takes its axes; NaN are the lengths that points decide."""
         origin, last = np.array([self.ends[axis] for axis in self.axes]).T.copy()
         lattice = Lattice(last - origin, sum(self.periodic), origin=origin, axes=self.axes)
-        return lattice.shaped(self.cell)
+        return lattice.shaped(self.cell and self.cell.lattice)
 
     def thinnest(self, extents: Any) -> float:
         """Return how thick a box is at least in directions without lengths, for `extents`."""

@@ -169,7 +169,10 @@ class Arrival:
         stages, points = self.stages, self.points
         if stages is None:
             return False
-        return points.systems is stages.systems and points.labels is stages.labels
+        same = points.labels is stages.labels
+        if points.systems is None or stages.systems is None:
+            return same and points.systems is stages.systems
+        return same and points.systems.arrays is stages.systems.arrays
 
     # ------------------------------------------------------------------ ways to place
     def placed(self, graph: bool = True) -> PlacedOnDevice:
@@ -301,5 +304,9 @@ def _shapes(arrays: dict[str, AnyArray]) -> dict[str, tuple[int, ...]]:
 
 def wrapped(task: Task, solver_box: SolverBox, cloud: Cloud) -> tuple[Any, Any]:
     """Return targets and sources as the grid takes them; one array, if they are the same."""
-    trg = solver_box.wrap(task, cloud.trg)
-    return trg, trg if cloud.same else solver_box.wrap(task, cloud.src)
+    systems, constant = cloud.systems, task.space.adapter.constant
+    begins: list[Any] = [None, None]
+    if systems is not None and task.in_boxes:
+        begins = [constant(offsets, np.int32) for offsets in (systems.targets, systems.sources)]
+    trg = solver_box.wrap(task, cloud.trg, begins[0])
+    return trg, trg if cloud.same else solver_box.wrap(task, cloud.src, begins[1])

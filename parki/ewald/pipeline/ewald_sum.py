@@ -133,6 +133,7 @@ class EwaldSum:
             if cached is not None:
                 systems, labels = cached.groups
                 if (cloud.systems, cloud.labels) == (systems, labels):
+                    systems = systems and systems.at(cast(Systems, cloud.systems))
                     cloud = replace(cloud, systems=systems, labels=labels)
             if cached is not None and self._may_follow(cached, cloud):
                 self.lattice = cloud.options.lattice  # which has all lengths
@@ -265,6 +266,7 @@ class EwaldSum:
             if (cloud.systems, cloud.labels) == (old.systems, old.labels):  # which are recorded
                 systems, labels = old.systems, old.labels
                 if cloud.systems is not systems or cloud.labels is not labels:
+                    systems = systems and systems.at(cast(Systems, cloud.systems))
                     cloud = replace(cloud, systems=systems, labels=labels)
             new = copy.copy(self)
             if cloud.options is not self.task.options and cloud.options != self.task.options:

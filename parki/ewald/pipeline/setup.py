@@ -152,7 +152,7 @@ class Setup:
 
     def suits(self, density: PairDensity, points: SurveyedCloud) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
-        tolerance = points.tolerance
+        tolerance = points.tolerance * self.problem.lattice.strictness
         return suit(self.problem, self.parameters, density, tolerance, *points.counts)
 
     def slab_mesh(self, first: int, last: int) -> EwaldMesh:
@@ -239,6 +239,8 @@ def choose(
         most_kept = most_pairs(task.space, counts[2] * counts[0], ranks)
     best = machine(task.space, task.dtype, fixed=options.deterministic)
     box = replace(points.lattice, deforms=solver_box.lattice.deforms)
+    if box.enclosed is not None:  # perhaps by what enclosed others before
+        box = solver_box.lattice.over(1 / solver_box.unit)
     problem = pose(task, box, solver_box.length, counts, points.tolerance, density, best, most_kept)
     lattice = problem.lattice
     chosen = select(problem)
@@ -303,7 +305,7 @@ def pose(
         want,
         "prolate" if expert.split == "auto" else expert.split,
         box.over(length).widest,
-        tolerance,
+        tolerance * box.strictness,
         density,
         targets,
         sources,

@@ -144,7 +144,8 @@ class Stages:
         else:
             self.fgc = old.fgc
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
-        if old is not None and old.systems is systems and not self.setup.task.flux:
+        same = old is not None and old.systems is systems
+        if old is not None and same and not self.setup.task.flux and not self.setup.task.in_boxes:
             self.gauge = old.gauge  # which takes no points, nor what tilts change
         else:
             self.gauge = self.setup.gauge(cloud.trg, cloud.src, exact, systems=systems)

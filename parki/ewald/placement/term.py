@@ -10,7 +10,6 @@ import numpy as np
 
 from parki.ewald.checks import promise
 from parki.ewald.choice.memory import Memory
-from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.describe import describe
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
@@ -130,8 +129,7 @@ class PlacedTerm:
         at = slice(None) if columns.targets is None else columns.targets
         if self.shared is None:
             for name, total in totals.items():
-                rows = columns.results(results[name], power_of(self.kernel, name))
-                total[..., at] += rows
+                total[..., at] += columns.back(name, results[name])
             return
         done = 0
         for addends in self.shared.lists:
@@ -146,11 +144,7 @@ class PlacedTerm:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
         values_here = {n: self.columns.take("trg", array) for n, array in values.items()}
         if self.shared is None:
-            values_here = {
-                n: self.columns.results(array, power_of(self.kernel, n))
-                for n, array in values_here.items()
-            }
-            return self._transposed(values_here)
+            return self.columns.back("dens", self._transposed(values_here))
         places = cast(Places, self.places)
         back = self._transposed(self.shared.values(values_here, places.of_targets, self.sum.sizes))
         return self.shared.pulled(back, places.of_sources, rows)
@@ -177,10 +171,7 @@ class PlacedTerm:
         per_result = promise(task, self.sum.cloud, ranks, self.densities(values))
         bounds = dict(zip(task.names, per_result, strict=True))
         if self.shared is None:
-            scale = np.array(self.group.sizes) if self.group else 1.0
-            yield from (
-                (n, bound / scale ** power_of(self.kernel, n)) for n, bound in bounds.items()
-            )
+            yield from bounds.items()
             return
         cloud, many = cast(Places, self.places).of_targets, len(values)
         for n, addends in enumerate(self.shared.lists):

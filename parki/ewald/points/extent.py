@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ImageWarning, ParkiValueError, warn
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
 from parki.ewald.points.cloud import SurveyedCloud
@@ -175,14 +176,7 @@ def warn_of_images(task: Task, points: SurveyedCloud, total: Callable[[float], f
         return
     axis = images.get("mean", -1)
     if axis >= 0:
-        warn(
-            f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
-            "but dl_mean is not given: without it the mean velocity of the double layer is zero, "
-            "and closed bodies move at another velocity than in a suspension without net flux. "
-            "Pass dl_mean='flux' for bodies whose points are together, or dl_mean='zero' to keep "
-            "this sum: docs/gauges.md",
-            ImageWarning,
-        )
+        warn_of_mean(axis)
     axis = images.get("apart", -1)
     if axis >= 0:
         warn(
@@ -194,6 +188,39 @@ def warn_of_images(task: Task, points: SurveyedCloud, total: Callable[[float], f
             "they are), or pass the same array twice where targets are the sources",
             ImageWarning,
         )
+
+
+def warn_of_mean(axis: int) -> None:
+    """Warn that the mean of a double layer was not chosen, whose sources are outside of the box."""
+    warn(
+        f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
+        "but dl_mean is not given: without it the mean velocity of the double layer is zero, "
+        "and closed bodies move at another velocity than in a suspension without net flux. "
+        "Pass dl_mean='flux' for bodies whose points are together, or dl_mean='zero' to keep "
+        "this sum: docs/gauges.md",
+        ImageWarning,
+    )
+
+
+def warn_of_boxes(systems: Systems, src: AnyArray, vectors: Array, short: Array) -> None:
+    """Warn as `warn_of_images` does of the mean, where systems have boxes of their own.
+
+    Parameters
+    ----------
+    systems : Systems
+        With sources ``src``, shape (3, N).
+    vectors, short : ndarray, shape (S, 3, 3)
+        Of each box, in rows, as they were given, and the shortest ones.
+    """
+    points, owner = to_host(src).astype(np.float64), to_host(systems.arrays[2])
+    outside, axes = np.ones(systems.count, dtype=bool), list[int]()
+    for rows in (vectors, short):
+        places = np.einsum("bn,nba->an", points, np.linalg.inv(rows)[owner])
+        out = (places < -EDGE) | (places > 1 + EDGE)
+        outside &= np.bincount(owner, out.any(axis=0), systems.count) > 0
+        axes.append(int(out.any(axis=1).argmax()))
+    if outside.any():
+        warn_of_mean(axes[0])
 
 
 def may_warn(task: Task, same: bool) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.points.cloud import Cloud, SurveyedCloud
 from parki.ewald.points.extent import outgrown, resolve, warn_of_images
@@ -56,6 +57,8 @@ def survey(ranks: Ranks, task: Task, cloud: Cloud, lattice: Lattice | None) -> S
     corners = None if lattice is None else outgrown(options, box, extents)
     if corners is not None:
         box = resolve(options, corners, size=size)
+    if task.in_boxes:
+        box = Lattice.around(cast(Systems, cloud.systems).boxes)
     surveyed = SurveyedCloud(
         arrays=cloud.arrays,
         space=cloud.space,

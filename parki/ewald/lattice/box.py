@@ -13,38 +13,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from parki.errors import ParkiValueError
-from parki.interchange import as_number, finite, shown
+from parki.ewald.lattice.enclosed import Enclosed
 from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
-# Vectors are kept as given, except whole periods, while the product of their lengths is less than
-# this many times the product of the shortest ones.
-SHORTER = 1.02
 # Relative changes of a box that count as rounding.
 SAME = 1e-12
-# Units of roundoff by which a vector may lean and still be along an axis: formulas of angles round.
-STRAIGHT = 16
 # Longest and shortest (its inverse) length: results and promises have cubes, which stay finite.
 LONGEST = 2.0**300
 # Factor that is left between a power of the length and the ends of a precision's numbers.
 SPARE = 64.0
+# The sides that enclose boxes of systems are rounded up to powers of this; and boxes that they
+# enclosed before are enclosed, too, up to this many times the volume that these alone need.
+ENCLOSING, LOOSE = 2.0 ** (1 / 8), 2.0
 NONE = (0.0, 0.0, 0.0)  # tilts of a box along the axes
-Rows = tuple[tuple[float, ...] | None, ...]
-
-
-class Moving(tuple[Any, ...]):
-    """The rows of a box that deforms: it keeps its vectors, even where they are straight."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Moving) and tuple.__eq__(self, other)
-
-    __hash__ = tuple.__hash__
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +56,8 @@ class Lattice:
         What the user calls the axes.
     deforms : tuple of 3 bools
         Which tilts may become any others, up to half a side, on the same grid.
+    enclosed : Enclosed or None
+        The boxes of systems, for whose grids this one is large enough.
     """
 
     sides: Array
@@ -76,12 +66,26 @@ class Lattice:
     origin: Array = field(default_factory=lambda: np.zeros(3))
     axes: tuple[int, ...] = (0, 1, 2)
     deforms: tuple[bool, ...] = (False, False, False)
+    enclosed: Enclosed | None = None
+
+    @classmethod
+    def around(cls, matrices: Array) -> Lattice:
+        """Return the lattice that encloses boxes of these vectors, shape (S, 3, 3)."""
+        enclosed = Enclosed.of(matrices)
+        powers = np.log2(enclosed.sides.max(axis=0)) / math.log2(ENCLOSING)
+        return cls._enclosing(enclosed, ENCLOSING ** np.ceil(powers - 1e-9))
+
+    @classmethod
+    def _enclosing(cls, enclosed: Enclosed, sides: Array) -> Lattice:
+        tilts = tuple((enclosed.leaning * sides[[0, 0, 1]]).tolist())
+        return cls(sides, 3, tilts, enclosed=enclosed)
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """All that it is, to compare and to look up."""
         ends = self.sides.tobytes(), self.origin.tobytes()
-        return *ends, self.periodicity, self.tilts, self.axes, self.deforms
+        own = *ends, self.periodicity, self.tilts, self.axes, self.deforms
+        return own if self.enclosed is None else (*own, self.enclosed.key)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Lattice) and self.key == other.key
@@ -146,7 +150,9 @@ class Lattice:
 
     @cached_property
     def widths(self) -> Array:
-        """Distances of opposite faces."""
+        """Distances of opposite faces, at least."""
+        if self.enclosed is not None:
+            return self.enclosed.widths
         if not self.tilted:
             return self.sides
         return np.asarray(1 / np.sqrt((self.inverse**2).sum(axis=0)))
@@ -157,21 +163,51 @@ class Lattice:
         vectors, waves = self.matrix.tolist(), self.inverse.T.tolist()
         return max(math.hypot(*each) for each in vectors) * max(math.hypot(*each) for each in waves)
 
+    @property
+    def boxes(self) -> int:
+        """How many boxes there are: one, or as many as systems."""
+        return 1 if self.enclosed is None else self.enclosed.count
+
+    @property
+    def strictness(self) -> float:
+        """What the tolerance of systems in it is multiplied by, so that the smallest keep theirs.
+
+        Errors of a volume fall as its root; and promises, as the inverse of a length at least.
+        """
+        return 1.0 if self.enclosed is None else (self.enclosed.volume / self.volume) ** (1 / 6)
+
+    @property
+    def volumes(self) -> Array:
+        """The volume, or the volumes of systems with boxes of their own."""
+        return np.array([self.volume]) if self.enclosed is None else self.enclosed.volumes
+
+    @property
+    def lengths(self) -> Any:
+        """The cube root of the volume; an array where systems have boxes of their own."""
+        return self.length if self.enclosed is None else self.enclosed.volumes ** (1 / 3)
+
     @cached_property
     def basis(self) -> Array | None:
         """The matrix G of a tilted box's grid, which has points at ``y = G x``.
 
         These are fractions of the vectors times the edges. So gradients are ``G^T`` times gradients
-        by y, and wave vectors ``G^T`` times the grid's. Below the diagonal it is 0.
+        by y, and wave vectors ``G^T`` times the grid's. Below the diagonal it is 0. Where systems
+        have boxes of their own, their matrices are below each other.
         """
         if not self.tilted:
             return None
-        return np.ascontiguousarray(self.edges[:, None] * self.inverse.T)
+        inverse: Any = self.inverse
+        if self.enclosed is not None and not self.enclosed.bound:
+            inverse = np.linalg.inv(self.enclosed.matrices)
+        basis = self.edges[:, None] * inverse.swapaxes(-1, -2)
+        return np.ascontiguousarray(basis.reshape(-1, 3))
 
     def over(self, unit: float) -> Lattice:
         """Return the box with its lengths over a unit."""
         tilts = self.tilts and tuple(each / unit for each in self.tilts)
-        return replace(self, sides=self.sides / unit, origin=self.origin / unit, tilts=tilts)
+        enclosed = self.enclosed and self.enclosed.over(unit)
+        sides, origin = self.sides / unit, self.origin / unit
+        return replace(self, sides=sides, origin=origin, tilts=tilts, enclosed=enclosed)
 
     def ordered(self, axes: Sequence[int]) -> Lattice:
         """Return a box along the axes, with these in another order."""
@@ -192,15 +228,25 @@ class Lattice:
         slab.__dict__["widest"] = slab if self.widest is self else self.widest.cut(first)
         return slab
 
-    def shaped(self, cell: Cell | None) -> Lattice:
-        """Return the box with the vectors of a cell along the periodic axes."""
-        if cell is None:
+    def shaped(self, lattice: Lattice | None) -> Lattice:
+        """Return the box with the vectors of another one along the periodic axes."""
+        if lattice is None:
             return self
-        sides = np.where(self.periodic, cell.lattice.sides, self.sides)
-        return replace(self, sides=sides, tilts=cell.lattice.tilts)
+        sides = np.where(self.periodic, lattice.sides, self.sides)
+        return replace(self, sides=sides, tilts=lattice.tilts)
 
     def following(self, before: Lattice) -> Lattice:
-        """Return the box where ``before`` was there: tilts that changed may change again."""
+        """Return the box where ``before`` was there: tilts that changed may change again.
+
+        Around boxes of systems it is around those before, too, so that boxes that change soon have
+        one for all; unless they are far smaller.
+        """
+        if self.enclosed is not None:
+            if before.enclosed is None or before.boxes != self.boxes:
+                return self
+            enclosed = self.enclosed.beside(before.enclosed)
+            wide = self._enclosing(enclosed, np.maximum(self.sides, before.sides))
+            return wide if wide.volume <= LOOSE * self.volume else self
         sides = [*zip(before.sides.tolist(), self.sides.tolist(), strict=True)]
         if not self.tilted or any(abs(own / other - 1) > SAME for other, own in sides):
             return self
@@ -217,6 +263,8 @@ class Lattice:
     @cached_property
     def widest(self) -> Lattice:
         """The box whose tilts that may change are the largest ones."""
+        if self.enclosed is not None:
+            return self if self.enclosed.bound else replace(self, enclosed=self.enclosed.bounds)
         if not any(self.deforms):
             return self
         half = self.sides[0] / 2, self.sides[0] / 2, self.sides[1] / 2
@@ -229,9 +277,15 @@ class Lattice:
     def images(self, reach: float) -> Array:
         """Return the vectors, shape (3, n), by which images of the brick come within a reach.
 
-        Or may come, where tilts change: then there are as many at all of them.
+        Or may come, where tilts change: then there are as many at all of them. Where systems have
+        boxes of their own, the same numbers of vectors for each, one after the other.
         """
-        return np.ascontiguousarray((_image_numbers(self.widest, reach) @ self.matrix).T)
+        if self.enclosed is not None:
+            least = self._enclosing(self.enclosed, self.enclosed.least)
+            least = replace(least, enclosed=None, deforms=(True, True, True))
+            vectors = image_numbers(least, reach) @ self.enclosed.matrices
+            return np.ascontiguousarray(vectors.reshape(-1, 3).T)
+        return np.ascontiguousarray((image_numbers(self.widest, reach) @ self.matrix).T)
 
     def waves(self, along: Sequence[Any]) -> list[Any]:
         """Return wave vectors, of numbers (3 arrays that broadcast) along the grid."""
@@ -243,7 +297,7 @@ class Lattice:
 
 
 @lru_cache(maxsize=64)
-def _image_numbers(widest: Lattice, reach: float) -> Array:
+def image_numbers(widest: Lattice, reach: float) -> Array:
     """Return the whole numbers (n, 3) of `Lattice.images`.
 
     They are in the order of the distances where the tilts that change are 0.
@@ -268,52 +322,6 @@ def _image_numbers(widest: Lattice, reach: float) -> Array:
     return np.ascontiguousarray(numbers[near][nearest])
 
 
-class Cell(NamedTuple):
-    """A lattice, and how its axes follow from the user's.
-
-    Attributes
-    ----------
-    lattice : Lattice
-        In the solver's order of axes, reduced.
-    rotation : ndarray, shape (3, 3), or None
-        Turns the user's vectors, in that order, into the lattice's axes. None if that changes
-        nothing.
-    """
-
-    lattice: Lattice
-    rotation: Array | None
-
-
-def lattice(
-    lx: float, ly: float, lz: float, xy: float = 0.0, xz: float = 0.0, yz: float = 0.0
-) -> Array:
-    """Return the lattice vectors of a box by its lengths and tilts, for ``box``.
-
-    These are LAMMPS's six numbers. HOOMD's factors times the lengths, ``xy ly``, ``xz lz`` and
-    ``yz lz``, are the same tilts.
-
-    Parameters
-    ----------
-    lx, ly, lz : float
-        Extents of the box along the axes.
-    xy, xz, yz : float
-        How far the second vector leans along x, and the third one along x and along y.
-
-    Returns
-    -------
-    ndarray, shape (3, 3), float64
-        Rows ``(lx, 0, 0)``, ``(xy, ly, 0)`` and ``(xz, yz, lz)``.
-
-    Raises
-    ------
-    ParkiTypeError, ParkiValueError
-        If one of them is no finite number.
-    """
-    given = {"lx": lx, "ly": ly, "lz": lz, "xy": xy, "xz": xz, "yz": yz}
-    x, y, z, *tilts = (finite(name, each, "a finite length") for name, each in given.items())
-    return np.array([[x, 0, 0], [tilts[0], y, 0], [*tilts[1:], z]])
-
-
 def check_length(length: float, dtype: DTypeLike = np.float64, power: int = 1) -> None:
     """Refuse a typical edge of which a power, or its inverse, overflows or loses digits.
 
@@ -336,135 +344,3 @@ def check_length(length: float, dtype: DTypeLike = np.float64, power: int = 1) -
             f"the box has edges of about {length:g}, whose powers {np.dtype(dtype)} does not hold; "
             f"give lengths in another unit, so that edges are {least:.1g} to {most:.1g}"
         )
-
-
-def rows_of(box: Any) -> Rows | None:
-    """Return the lattice vectors of a box as tuples; None if the box has lengths, or is no box.
-
-    Numbers that are next to nothing are 0.
-    """
-    if isinstance(box, Moving):
-        return box
-    try:
-        if not any(np.ndim(each) == 1 and len(each) == 3 for each in box):
-            return None
-        rows = [None if row is None else tuple(as_number(each) for each in row) for row in box]
-    except (RuntimeError, TypeError, ValueError):
-        return None
-    given = [row for row in rows if row is not None]
-    whole = len(rows) == 3 and all(len(row) == 3 and any(row) for row in given)
-    if not whole or not np.isfinite(given).all():
-        raise ParkiValueError(
-            f"box is {shown(box)}; expected 3 lengths, or 3 lattice vectors of 3 finite numbers "
-            "each, not all 0, in rows, such as parki.lattice(1, 1, 1, xy=0.5)"
-        )
-    check_length(max(max(map(abs, row)) for row in given))
-    single = str(getattr(box, "dtype", "")).endswith("float32")
-    unit = STRAIGHT * float(np.finfo(np.float32 if single else np.float64).eps)
-
-    def rounded(row: tuple[float, ...]) -> tuple[float, ...]:
-        least = unit * max(map(abs, row))
-        return tuple(each if abs(each) > least else 0.0 for each in row)
-
-    return tuple(None if row is None else rounded(row) for row in rows)
-
-
-def straight(rows: Rows) -> tuple[float | None, ...] | None:
-    """Return the lengths of vectors along the axes; None of others."""
-    if isinstance(rows, Moving):
-        return None
-    for axis, row in enumerate(rows):
-        if row is not None and (any(row[:axis] + row[axis + 1 :]) or row[axis] <= 0):
-            return None
-    return tuple(None if row is None else row[axis] for axis, row in enumerate(rows))
-
-
-def whole_of(rows: Rows) -> Array:
-    """Return the vectors, shape (3, 3); a free axis without a vector has length 1."""
-    return np.array([np.eye(3)[n] if row is None else row for n, row in enumerate(rows)])
-
-
-def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Cell:
-    """Return the cell of lattice vectors: the shortest ones, unless they are `Moving`.
-
-    A box that deforms keeps its vectors, except whole periods, so that the grid stays.
-
-    Raises
-    ------
-    ParkiValueError
-        If the vectors are left-handed or in a plane, or lean along a free axis.
-    """
-    free = [axis for axis in range(3) if not periodic[axis]]
-    if len(free) > 1:
-        raise ParkiValueError(
-            f"box has lattice vectors that are not along the axes, but {len(free)} axes are free; "
-            "tilted boxes have 2 or 3 periodic axes: give lengths"
-        )
-    for axis in range(3):
-        if rows[axis] is None and axis not in free:
-            raise ParkiValueError(
-                f"box has None for the vector of axis {axis}, which is periodic; only a free axis "
-                "can take None, for the extent of the points"
-            )
-    whole = whole_of(rows)
-    for axis in free:
-        leans = [whole[axis, n] for n in range(3) if n != axis]
-        leans += [whole[n, axis] for n in range(3) if n != axis]
-        if any(leans) or whole[axis, axis] <= 0:
-            raise ParkiValueError(
-                f"box has vectors that are not normal to the free axis {axis}, or one along it "
-                "that is; expected None or a vector along this axis for it, and periodic vectors "
-                "in the plane of the other axes"
-            )
-    ordered = whole if axes == (0, 1, 2) else whole[np.ix_(axes, axes)]
-    (a, b, c), (d, e, f), (g, h, i) = ((row / np.abs(row).max()).tolist() for row in ordered)
-    terms = a * e * i, b * f * g, c * d * h, -a * f * h, -b * d * i, -c * e * g
-    if sum(terms) <= 1e-13 * sum(map(abs, terms)):  # what rounding leaves of it
-        raise ParkiValueError(
-            "box has lattice vectors that are left-handed or nearly in a plane; expected a "
-            "positive determinant: change the sign of one vector, which repeats the same points"
-        )
-    cell = _upright(ordered, sum(periodic))
-    if isinstance(rows, Moving):
-        return cell
-    # For vectors that lean less: the others may lean by any number of periods.
-    near = cell.lattice.matrix
-    near = near if cell.rotation is None else near @ cell.rotation
-    short = _shortest(near, sum(periodic))
-    longer = np.prod(cell.lattice.edges / np.sqrt((short**2).sum(axis=1)))
-    return cell if longer < SHORTER else _upright(short, sum(periodic))
-
-
-def _upright(vectors: Array, periodicity: int) -> Cell:
-    """Return the cell of vectors, in rows, with tilts of at most half a side."""
-    rotation, ((x, *above), (xy, y, beside), (xz, yz, z)) = None, vectors.tolist()
-    if any(above) or beside or min(x, y, z) <= 0:
-        q, r = np.linalg.qr(vectors.T)
-        signs = np.sign(r.diagonal())
-        rotation, ((x, _, _), (xy, y, _), (xz, yz, z)) = (q * signs).T, (r.T * signs).tolist()
-    xy = math.remainder(xy, x)
-    below = round(yz / y)
-    xz, yz = math.remainder(xz - below * xy, x), math.remainder(yz, y)
-    return Cell(Lattice(np.array([x, y, z]), periodicity, (xy, xz, yz)), rotation)
-
-
-def _shortest(vectors: Array, count: int) -> Array:
-    """Return the shortest vectors of the same lattice, right-handed; the first ``count`` repeat.
-
-    A vector is replaced by its sum with whole numbers of the others while that is shorter.
-    """
-    reduced, changed = vectors.copy(), True
-    steps = np.array(list(itertools.product((-1, 0, 1), repeat=count - 1)), dtype=float)
-    while changed:
-        changed = False
-        for place in range(count):
-            others = np.delete(reduced[:count], place, axis=0)
-            numbers = np.rint(np.linalg.lstsq(others.T, reduced[place], rcond=None)[0])
-            sums = reduced[place] + (steps - numbers) @ others
-            best = sums[(sums**2).sum(axis=1).argmin()]
-            if (best**2).sum() < (1 - 1e-9) * (reduced[place] ** 2).sum():
-                reduced[place], changed = best, True
-    reduced[:count] = reduced[np.argsort((reduced[:count] ** 2).sum(axis=1), kind="stable")]
-    if np.linalg.det(reduced) < 0:
-        reduced[count - 1] *= -1
-    return reduced

@@ -1,0 +1,88 @@
+"""`Upright`: boxes of systems, with their first vectors along the first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.ewald.lattice import Cell
+
+Array = NDArray[np.float64]
+# Boxes are looked at one by one if numbers are as large, or if a volume is as small over the
+# product of its edges, or an edge over another.
+FAR, FLAT = 1e100, 1e-3
+
+
+class Upright(NamedTuple):
+    """Boxes whose first vector is along the first axis, and the second in a plane with the second.
+
+    Attributes
+    ----------
+    matrices, rotations : ndarray, shape (S, 3, 3)
+        As of `Cell`: the vectors, in rows, and what rotates the user's into these.
+    """
+
+    matrices: Array
+    rotations: Array
+
+    @classmethod
+    def quickly(cls, boxes: Sequence[Any]) -> tuple[Upright, NDArray[np.bool_]]:
+        """Return boxes of 3 lengths or 3 vectors, and which of them are right.
+
+        Those that are not need a look at each: they are no boxes, or have shorter vectors.
+        """
+        vectors = np.array([_vectors(box) for box in boxes])
+        right = np.isfinite(vectors).all(axis=(1, 2)) & (abs(vectors).max(axis=(1, 2)) < FAR)
+        vectors = np.where(right[:, None, None], vectors, np.eye(3))
+        size = np.sqrt((vectors**2).sum(axis=2))
+        right &= np.linalg.det(vectors) > FLAT * size.prod(axis=1)
+        right &= FLAT * size.max(axis=1) < size.min(axis=1)
+        vectors = np.where(right[:, None, None], vectors, np.eye(3))
+        gram = vectors @ vectors.swapaxes(1, 2)
+        squares = gram.diagonal(axis1=1, axis2=2)
+        sides = 2 * abs(gram[:, [0, 0, 1], [1, 2, 2]])
+        least = np.minimum(squares[:, [0, 0, 1]], squares[:, [1, 2, 2]])
+        right &= (sides <= least).all(axis=1)
+        right &= squares.sum(axis=1) - sides.sum(axis=1) >= squares.max(axis=1)
+        upright = ~vectors[:, [0, 0, 1], [1, 2, 2]].any(axis=1)
+        upright &= (vectors.diagonal(axis1=1, axis2=2) > 0).all(axis=1)
+        q, r = np.linalg.qr(vectors.swapaxes(1, 2))
+        signs = np.sign(r.diagonal(axis1=1, axis2=2))
+        rotations = (q * signs[:, None]).swapaxes(1, 2)
+        matrices = (r * signs[:, :, None]).swapaxes(1, 2)
+        same = np.asarray(upright)[:, None, None]
+        rotations = np.where(same, np.eye(3), rotations)
+        matrices = np.tril(np.where(same, vectors, matrices))
+        for row, axis in ((1, 0), (2, 1), (2, 0)):  # tilts of at most half a side
+            periods = np.rint(matrices[:, row, axis] / matrices[:, axis, axis])
+            matrices[:, row] -= periods[:, None] * matrices[:, axis]
+        return cls(matrices, rotations), right
+
+    def take(self, n: int, cell: Cell) -> None:
+        """Take box number n of a cell."""
+        self.matrices[n] = cell.lattice.matrix
+        self.rotations[n] = np.eye(3) if cell.rotation is None else cell.rotation
+
+    @property
+    def rotated(self) -> NDArray[np.bool_]:
+        """Which of them are not as the user has them."""
+        return np.asarray((self.rotations != np.eye(3)).any(axis=(1, 2)))
+
+    @property
+    def vectors(self) -> Array:
+        """The vectors in the user's axes, in rows."""
+        return self.matrices @ self.rotations
+
+
+def _vectors(box: Any) -> Any:
+    """Return the vectors of a box of 3 positive lengths or 3 vectors; NaN of anything else."""
+    lengths = [*box] if len(box) == 3 else []
+    if all(type(length) in (int, float) and length > 0 for length in lengths):
+        return np.diag(np.array(lengths, dtype=float)) if lengths else np.full((3, 3), np.nan)
+    rows = [row for row in lengths if isinstance(row, tuple) and len(row) == 3]
+    if len(rows) < 3 or any(type(number) not in (int, float) for row in rows for number in row):
+        return np.full((3, 3), np.nan)
+    return np.array(rows, dtype=float)

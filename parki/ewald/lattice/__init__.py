@@ -1,0 +1,27 @@
+"""The box: `box` has `Lattice`, `cell` what users write for it, `enclosed` the boxes of systems."""
+
+from parki.ewald.lattice.box import NONE, Lattice, check_length
+from parki.ewald.lattice.cell import (
+    Cell,
+    Moving,
+    Standing,
+    cell_of,
+    lattice,
+    rows_of,
+    straight,
+    whole_of,
+)
+
+__all__ = [
+    "NONE",
+    "Cell",
+    "Lattice",
+    "Moving",
+    "Standing",
+    "cell_of",
+    "check_length",
+    "lattice",
+    "rows_of",
+    "straight",
+    "whole_of",
+]
