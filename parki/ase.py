@@ -65,6 +65,8 @@ class Coulomb(Calculator):
         charges of the atoms.
     kappa : float, optional
         Inverse of a screening length, in 1/angstrom: pairs have ``exp(-kappa r) / r``.
+    epsilon : float
+        Width of Gaussian charges in angstrom, as of `parki.energy`.
     exclude : array_like of shape (N,), optional
         Labels of the atoms; pairs of equal labels, such as those of a molecule, are left out.
     **keywords
@@ -94,6 +96,7 @@ class Coulomb(Calculator):
         charges: ArrayLike | Callable[[Atoms], ArrayLike] | None = None,
         *,
         kappa: float | None = None,
+        epsilon: float = 0.0,
         exclude: ArrayLike | None = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
@@ -105,7 +108,7 @@ class Coulomb(Calculator):
                     "leave it out"
                 )
         self.charges = charges if callable(charges) or charges is None else _numbers(charges)
-        self.kappa = kappa
+        self.kappa, self.epsilon = kappa, epsilon
         self.exclude = None if exclude is None else np.array(exclude)
         keywords["periodicity"], keywords["box"] = 3, [1.0, 1.0, 1.0]  # replaced in each call
         self.options = EwaldOptions(**keywords)
@@ -142,6 +145,7 @@ class Coulomb(Calculator):
                 replace(self.options, periodicity=len(vectors), box=box),
                 rows=True,
                 kappa=self.kappa,
+                epsilon=self.epsilon,
                 exclude=None if self.exclude is None else xp.asarray(self.exclude),
                 virial=self._strained,
             )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.special import erf
 from small_kernels import run_python
 from started import NO_GPU
 
@@ -163,7 +164,7 @@ def test_charges_are_an_argument_the_atoms_or_a_function():
     assert atoms.get_potential_energy() == pytest.approx(energies[0] / 4)
 
 
-def test_screening_and_pairs_left_out():
+def test_screening_and_pairs_left_out_and_soft_charges():
     atoms = Atoms("H4", [[0, 0, 0], [0, 0, 1], [3, 0, 0], [3, 1, 0]])
     q = np.array([0.5, -0.5, 0.5, -0.5])
     pairs = np.triu(np.outer(q, q), 1)
@@ -173,6 +174,10 @@ def test_screening_and_pairs_left_out():
     assert atoms.get_potential_energy() == pytest.approx(expected)
     atoms.calc = Coulomb(q, tolerance=1e-9, exclude=[0, 0, 1, 1])
     expected = UNIT * (pairs[:2, 2:] / r[:2, 2:]).sum()
+    assert atoms.get_potential_energy() == pytest.approx(expected)
+    atoms.calc = Coulomb(q, tolerance=1e-10, epsilon=0.4)
+    alone = (q**2).sum() / ((2 * np.pi) ** 0.5 * 0.4)
+    expected = UNIT * (alone + (pairs * erf(r / (2**0.5 * 0.4)) / r).sum())
     assert atoms.get_potential_energy() == pytest.approx(expected)
 
 

@@ -53,6 +53,13 @@ def test_phoresis():
     np.testing.assert_allclose(names["spin"], 0, atol=2e-6)
 
 
+def test_petsc4py():
+    pytest.importorskip("petsc4py")
+    names = recipe("petsc4py")
+    assert names["drag"] == pytest.approx(4.2916, abs=2e-4)
+    assert names["ksp"].getIterationNumber() < 10
+
+
 def test_fibres():
     names = recipe("fibres")
     x, forces, energy = (names[name] for name in ("x", "forces", "energy"))
