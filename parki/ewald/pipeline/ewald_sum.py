@@ -1,7 +1,7 @@
 """`EwaldSum`: one sum whose points a pipeline has placed. A plan has one or more of them.
 
-Its arguments are checked when it is made; `place` places the points, and `summed` sums a density.
-Whoever holds it takes its `access` first.
+Its arguments are checked when it is made; `place` places the points, and `overwrite` sums
+densities. Whoever holds it takes its `access` first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from parki.ewald.points import (
     as_rows,
     check_density,
     check_names,
-    check_outputs,
     check_values,
     check_want,
     like_points,
@@ -338,31 +337,6 @@ class EwaldSum:
         return cloud.checked()
 
     # ------------------------------------------------------------------ apply
-    def summed(
-        self,
-        values: AnyArray,
-        out: AnyArray,
-        watch: Watch,
-        strain: AnyArray = None,
-        motion: NDArray[np.float64] | None = None,
-    ) -> Any:
-        """Return the wanted results of a density, or of several, that were checked.
-
-        ``strain`` of shape (k, 9, systems), if it is given, takes what dens.u gains by strains of
-        points and box: see `Stages.run`. With a ``motion`` (3, 3) return how results change along
-        the strain ``dx = motion x``: see `Stages.run_changed`.
-        """
-        shapes = self.shapes(*values.shape[:-2])
-        results = check_outputs(out, self.want, shapes, values, self.task.space)
-        values = values if values.ndim == 3 else values[None]
-        many = len(values)
-        rows = {
-            n: array.reshape(many, self.sizes[n], array.shape[-1]) for n, array in results.items()
-        }
-        rows = rows if strain is None else rows | {"strain": strain}
-        self.overwrite(rows, values, watch, motion)
-        return results[self.want] if isinstance(self.want, str) else tuple(results.values())
-
     def overwrite(
         self,
         rows: dict[str, Any],
@@ -372,7 +346,9 @@ class EwaldSum:
     ) -> None:
         """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources).
 
-        "strain" may be among them; for this and ``motion`` see `summed`.
+        "strain" of shape (k, 9, systems), if it is among them, takes what dens.u gains by strains
+        of points and box: see `Stages.run`. With a ``motion`` (3, 3) results are how they change
+        along the strain ``dx = motion x``: see `Stages.run_changed`.
         """
         task, pipeline, order = self.task, self.pipeline, self.order
         if task.flux and not self._flux_seen:

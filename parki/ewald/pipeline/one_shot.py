@@ -13,7 +13,7 @@ from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.protocol import Pipeline, unwatched
-from parki.ewald.points import Cloud, check_values, take_cloud
+from parki.ewald.points import Cloud, check_outputs, check_values, take_cloud
 from parki.ewald.ranks import Ranks
 from parki.interchange import as_given
 from parki.settings import read_once
@@ -45,18 +45,22 @@ def place_and_sum(
             invalid = pipeline.counts or InvalidValues(task.space, placed.dtype, task.mixed)
             invalid.count(values)
             pipeline.counts = invalid
-        strain = None
+        several = values if values.ndim > 2 else values[None]
+        shapes, many = placed.shapes(*values.shape[:-2]), len(several)
+        results = check_outputs(None, placed.want, shapes, values, task.space)
+        rows = {n: a.reshape(many, placed.sizes[n], a.shape[-1]) for n, a in results.items()}
         if strained:
             count = placed.systems.count if placed.systems else 1
-            strain = placed.task.xp.empty((len(values) if values.ndim > 2 else 1, 9, count))
-        results = placed.summed(values, None, unwatched, strain, motion)
+            rows["strain"] = task.xp.empty((many, 9, count))
+        placed.overwrite(rows, several, unwatched, motion)
         if invalid is not None and invalid.any_found():
             check_values("dens", values, task.sum.density_shape(placed.counts[1]), task.mixed)
         seen = placed.committed(*placed.validate_pending())
         if seen.pipeline is not placed.pipeline:
-            results = seen.summed(values, None, unwatched, strain, motion)
-        results = as_given(results, dens)
-        return seen, (results, strain) if strained else results
+            seen.overwrite(rows, several, unwatched, motion)
+        summed = (*results.values(),)
+        summed = as_given(summed[0] if isinstance(placed.want, str) else summed, dens)
+        return seen, (summed, rows["strain"]) if strained else summed
 
 
 def sum_once(

@@ -95,10 +95,10 @@ class AnyPlan(PlacedPlan[Wanted]):
 
         Refuse an impossible one. ``pending`` says that a device may count impossible values.
         """
-        shape, mixed = self._combination.density_shape, self.task.mixed
+        first, shape = self.terms[0].sum, self._combination.density_shape
         values = like_points("dens", dens, self.space, self.dtype)
-        values = as_rows("dens", values, shape, several=True)
-        self.terms[0].sum.require_several(values)
+        values, mixed = as_rows("dens", values, shape, several=True), first.task.mixed
+        first.require_several(values)
         if pending and values.size:
             self._invalid = self._invalid or InvalidValues(self.space, self.dtype, mixed)
             self._invalid.count(values)

@@ -120,10 +120,6 @@ class LinearCombination:
     # ------------------------------------------------------------------ apply
     def apply(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
         """Return the wanted results of a density that was checked, or of several."""
-        commit_pending = self.placement.commit_pending
-        if self.plain:
-            results = self.terms[0].sum.summed(values, out, watch)
-            return self.terms[0].sum.summed(values, out, watch) if commit_pending() else results
         several, want = values.shape[: values.ndim - 2], self.request.want
         written = check_outputs(out, want, self.shapes(*several), values, self.space)
         values = values if several else values[None]
@@ -136,13 +132,17 @@ class LinearCombination:
         recorded = self._records and watch is unwatched
         if len(values) and not (recorded and self._recorded(values, totals)):
             self._sum(values, totals, watch)
-            if commit_pending():
+            if self.placement.commit_pending():
                 self._sum(values, totals, watch)
-        self._correct(values, totals)
+        if not self.plain:
+            self._correct(values, totals)
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
 
     def _sum(self, values: AnyArray, totals: dict[str, Any], watch: Watch) -> None:
+        if self.plain:
+            self.terms[0].sum.overwrite(totals, values, watch)
+            return
         results, places, dens = [], list[Places](), None
         for term, again in zip(self.terms, self._again, strict=True):
             dens = dens if again else term.densities(values)
