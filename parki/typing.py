@@ -138,7 +138,7 @@ class OptionKeywords(TypedDict, total=False):
 class SumKeywords(OptionKeywords, total=False):
     """These, and the parameters of sums, which `parki.Plan` takes as the calls do."""
 
-    epsilon: float
+    epsilon: float | OfPoints
     blob: str
     kappa: float
     alpha: float

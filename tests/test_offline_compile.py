@@ -26,7 +26,8 @@ from parki.runtime.specialise import kernel_directory, specialise
 from parki.runtime.translate import Translated, translate
 
 SUMS = ("stokes_comb", *(name for name in RECORDS if name != "stokes_comb"))  # the largest first
-BLOBS = ("stokes_comb(epsilon=0.1)", "stokes_dipole(epsilon=0.1)")
+WIDTHS = "gaussian_charges(narrowest=0.1, widest=0.2)"
+BLOBS = ("stokes_comb(epsilon=0.1)", WIDTHS, "stokes_dipole(epsilon=0.1)")
 # A rotlet spreads as a Stokeslet does.
 SPREAD = tuple(name for name in SUMS if name != "stokes_rotlet")
 # Sets of constants in the default run, besides those of lists, which only devices keep: those of
@@ -126,6 +127,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             tile = {"TILES": 4, "TILE": 8, "LANES": 4}
             sums += [dict(small | tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]
             sums.append(small | tile | {"LABELS": True})
+            sums.append(RECORDS[WIDTHS].p2p(slopes=True) | small | tile)
             more = constant_sets("p2p_derivatives")
             return sums + [dict(tile, **each, DERIVATIVES=True) for each in more]
         case "literature/p2p_cells":

@@ -5,6 +5,10 @@ part. From the radial functions there, the blob's own ones are subtracted: polyn
 degree in ``core``, the s of r_b. They follow the others in each row of ``radial``, and the last
 column has (r_c / r_b)^2.
 
+With BLOB and MARKS each pair has a width of its own, whose square over r_c^2 is the sum of both
+marks. The last column then has the square of a width over its radius, and the polynomials belong
+to a blob that ends at 1.
+
 If ALGEBRAIC, the last column has (epsilon / r_c)^2. Then ``core`` is 1 / (r^2 + epsilon^2), and the
 blob's functions are its square root times polynomials of this degree.
 
@@ -104,7 +108,7 @@ def variable(place):
         s = pk.fmin(s, 1.0)
 
 
-@block(reads="core root s smooth within", writes="within")
+@block(reads="s smooth")
 def polynomial(value, table):
     """Declare ``value``, a polynomial in s."""
     value: REAL = table[0]
@@ -112,6 +116,12 @@ def polynomial(value, table):
         value = value * s + table[power + 1]
     if PARTS:
         value = value * smooth
+
+
+@block(reads="core root s shrink smooth within", writes="within")
+def function(value, table, order):
+    """Declare ``value``, less a blob's, of a function that falls as 1 / r^(2 order + 1)."""
+    polynomial(value, table)
     if BLOB:
         within = table[DEGREE + 1]
         for power in range(CORE):
@@ -119,15 +129,32 @@ def polynomial(value, table):
         if ALGEBRAIC:
             value = value - within * root
         elif core < 1.0:
+            if MARKS:
+                within = within * pk.sqrt(shrink)
+                for _ in range(order):
+                    within = within * shrink
             value = value - within
 
 
-@block(reads="p0 rr singular y", writes="core reciprocal root within y")
-def begin_blob():
-    """Drop the singular part of a pair within the blob: y is 0, and ``reciprocal`` keeps it."""
+@block(reads="singular y", writes="reciprocal y")
+def begin_points():
+    """Keep 1 / r as ``reciprocal``."""
     reciprocal: REAL = y
     if PARTS:
         y = y * singular
+
+
+@block(reads="mark", writes="wide")
+def take_width(density, row, at):
+    """Declare the squared width of a pair over r_c^2, where each has its own."""
+    if BLOB and MARKS:
+        wide: REAL = mark + density[row + CHARGES - 1][at]
+
+
+@block(reads="p0 rr singular wide y", writes="core reciprocal root shrink within y")
+def begin_blob():
+    """Drop the singular part of a pair within the blob: y is 0, and ``reciprocal`` keeps it."""
+    begin_points()
     if BLOB:
         within: REAL = 0.0
         if ALGEBRAIC:
@@ -135,7 +162,14 @@ def begin_blob():
             root: REAL = pk.sqrt(core)
             y = 0.0
         else:
-            core: REAL = pk.fmin(2.0 * rr * p0[COLUMNS - 1] - 1.0, 1.0)
+            if MARKS:
+                core: REAL = 1.0
+                shrink: REAL = 0.0
+                if wide > 0.0:
+                    shrink = p0[COLUMNS - 1] / wide
+                    core = pk.fmin(2.0 * rr * shrink - 1.0, 1.0)
+            else:
+                core: REAL = pk.fmin(2.0 * rr * p0[COLUMNS - 1] - 1.0, 1.0)
             if core < 1.0:
                 y = 0.0
 
@@ -146,10 +180,10 @@ def distance(value):
     value: REAL = rr * reciprocal
 
 
-@block(reads="p0 rr singular smooth y", writes="core reciprocal root s within y")
+@block(reads="p0 rr singular smooth y", writes="reciprocal s y")
 def first_function(value):
     """Take the first table to ``value``."""
-    begin_blob()
+    begin_points()
     variable(rr)
     polynomial(value, p0)
 

@@ -15,7 +15,7 @@ def take_radii(one, other, table, density, row, at):
         other: REAL = table[1]
 
 
-@block(reads="core root s smooth within", writes="within")
+@block(reads="s smooth")
 def lift(value, more, table, weight):
     """Add to ``value``, with MARKS, ``weight`` times ``more``, a polynomial of a Laplacian."""
     if MARKS:

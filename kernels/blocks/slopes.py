@@ -1,6 +1,6 @@
 """Sums of derivatives, to which the files of ``kernels/pairs`` add what a source does."""
 
-from kernels.blocks.radial import begin_blob, direction, distance, polynomial, variable
+from kernels.blocks.radial import begin_points, direction, distance, polynomial, variable
 from parki.runtime.scopes import block
 
 
@@ -159,10 +159,10 @@ def end_strain():
     g22 = slope22
 
 
-@block(reads="p0 r0 r1 r2 rr singular smooth y", writes="core e0 e1 e2 r root s within y yy")
+@block(reads="p0 r0 r1 r2 rr singular smooth y", writes="e0 e1 e2 r reciprocal s y yy")
 def begin_pair(first):
     """Take powers of a pair's distance, its direction, and the ``first`` table, from p0."""
-    begin_blob()
+    begin_points()
     variable(rr)
     distance(r)
     yy: REAL = y * y
@@ -170,7 +170,7 @@ def begin_pair(first):
     polynomial(first, p0)
 
 
-@block(reads="core p1 root s smooth within", writes="along level v0 v1 v2 within z0 z1 z2")
+@block(reads="p1 s smooth", writes="along level v0 v1 v2 z0 z1 z2")
 def begin_vector(second):
     """Take the ``second`` table, from p1, and begin a gradient v e^T + e z^T + level I."""
     polynomial(second, p1)

@@ -153,7 +153,9 @@ class Slab(Pipeline):
         unchanged = same_setup and slabs == self.slabs
         far = self.far if unchanged else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, norms, faxen, tensors)
-        new.gauge = setup.gauge(local["trg"], local["src"], exact, together=self.team.sum)
+        new.gauge = setup.gauge(
+            local["trg"], local["src"], exact, widths=faxen.radii, together=self.team.sum
+        )
         new.near = SlabP2P(
             new.transport,
             slabs,

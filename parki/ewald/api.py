@@ -17,6 +17,7 @@ from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.points.values import check_names
+from parki.ewald.points.widths import take_widths
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import InteractionFamily
@@ -32,12 +33,14 @@ def calls(
     array: str = "array",
     random: str = "rng.random({})",
     named: Callable[..., str] = kernel,
+    widths: bool = False,
 ) -> dict[str, Any]:
     """Return the calls of a module, by name: one for each family of sums.
 
     ``total`` takes the name of a kernel, and then what the calls take. Its docstring has places in
     braces. ``array`` is what the module calls an array, ``random`` an expression for one of a given
-    shape, and ``named`` is `parki.kernel` as the module calls it.
+    shape, and ``named`` is `parki.kernel` as the module calls it. ``widths`` says whether points
+    may have widths of their own.
     """
     _, *common = inspect.signature(total).parameters.values()
 
@@ -53,7 +56,10 @@ def calls(
             options: Any = None,
             **others: Any,
         ) -> Any:
-            kernel, others = with_parameters(name, others, named)
+            if widths and "epsilon" in others:
+                kernel, norms, options, others = take_widths(name, others, trg, src, norms, options)
+            else:
+                kernel, others = with_parameters(name, others, named)
             return total(kernel, trg, src, dens, norms, options, **others)
 
         # What `inspect` and Sphinx show: what the call takes, and where that is written.
@@ -235,7 +241,7 @@ def _sum(
     )
 
 
-_calls = calls(_sum)
+_calls = calls(_sum, widths=True)
 globals().update(_calls)
 if not TYPE_CHECKING:
     __all__ = list(_calls)

@@ -10,7 +10,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import take_options
-from parki.ewald.sums import with_parameters
+from parki.ewald.points.widths import take_widths
 from parki.typing import AnyKernel, Array, Boxes, OfPoints, SumKeywords, Unpack, Wanted
 
 
@@ -105,7 +105,7 @@ class Plan(AnyPlan[Wanted]):
         exclude: OfPoints | None = None,
         **keywords: Unpack[SumKeywords],
     ) -> None:
-        kernel, others = with_parameters(kernel, keywords)
+        kernel, norms, options, others = take_widths(kernel, keywords, trg, src, norms, options)
         norms, options = take_options(norms, options, others, box=first_box(boxes))
         super().__init__(
             SERIAL,

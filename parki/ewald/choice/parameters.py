@@ -230,14 +230,14 @@ def _check_algebraic(problem: Problem, core: Algebraic) -> None:
 def _core_radius(problem: Problem) -> float:
     """Return the least cut-off, within which blobs and spheres differ from points."""
     pair = SUMS[problem.kernel].pair
-    return problem.core.radius if problem.core else max(pair.least, LEAST * sum(pair.lengths))
+    return problem.core.reach if problem.core else max(pair.least, LEAST * sum(pair.lengths))
 
 
 def _on_the_grid(problem: Problem) -> Parameters | None:
     """Return the cheapest parameters by which the grid has the whole sum of blobs, if any."""
-    if not isinstance(problem.core, Core):
+    if not isinstance(problem.core, Core) or problem.core.widest:
         return None
-    split, radius = problem.core
+    split, radius, _ = problem.core
     if problem.near(split, radius) > math.sqrt(NEAR):
         return None
     return _best_of(Search(problem, split, radius), Core(split, math.inf))

@@ -247,8 +247,12 @@ class Problem:
         degree = self._degree(split, cutoff)
         if isinstance(self.core, Core):
             # However small a blob is, its own flow is as accurate.
-            split, radius = self.core
-            degree = max(degree, self._degree(split, radius, least=ROUNDING, most=self.tolerance))
+            split, radius, _ = self.core
+            for rate in {1.0, self.core.reach / radius}:
+                own = self._degree(
+                    split.scaled(rate), rate * radius, least=ROUNDING, most=self.tolerance
+                )
+                degree = max(degree, own)
         return -(-degree // self.machine.degrees) * self.machine.degrees
 
     def _degree(

@@ -31,6 +31,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import check_density, check_dtypes, take_options
 from parki.ewald.points.request import SumRequest
+from parki.ewald.points.widths import energies_of_pairs
 from parki.ewald.sums import SUMS, kernel
 from parki.interchange import as_array, flag, library_of, to_host
 from parki.memory import telling
@@ -80,7 +81,7 @@ def energy(
     *,
     rows: bool | None = None,
     dipoles: Array | None = None,
-    epsilon: float = 0.0,
+    epsilon: float | Array = 0.0,
     kappa: float | None = None,
     virial: bool | None = None,
     exclude: OfPoints | None = None,
@@ -108,11 +109,11 @@ def energy(
         Whether each row of ``points`` is a point, (N, 3), or each column, (3, N). Default: as the
         shape says; that of three points, (3, 3), says nothing, so that they are refused.
     dipoles : array, in the shape of the points, optional
-    epsilon : float, optional
+    epsilon : float, or array of shape (N,), optional
         Width of Gaussian charges, and of the charges that make dipoles, in the unit of the box:
-        the density is ``q exp(-(r / epsilon)^2) / (sqrt(pi) epsilon)^3``, and a pair has
-        ``erf(r / (sqrt(2) epsilon)) / r`` in place of 1 / r. A standard deviation s is
-        ``epsilon = sqrt(2) s``. Zero, which is the default, is for points.
+        of all, or of each. The density is ``q exp(-(r / epsilon)^2) / (sqrt(pi) epsilon)^3``, and
+        a pair has ``erf(r / w) / r`` in place of 1 / r, where ``w^2`` is the sum of both squares. A
+        standard deviation s is ``epsilon = sqrt(2) s``. Zero, which is the default, is for points.
     kappa : float, optional
         Inverse of the screening length, in the unit of the box; of charges alone.
     virial : bool, optional
@@ -151,7 +152,7 @@ def energy(
     if dipoles is not None:
         arrays["dipoles"] = as_array("dipoles", dipoles)
     x, q, d, in_rows = _checked(arrays, rows, options, kappa, looked=boxes is not None)
-    charged = _Charges.of(x, q, d, epsilon, kappa)
+    charged = _Charges.of(x, q, d, epsilon=epsilon, kappa=kappa, boxes=boxes is not None)
     for name, labels in {"exclude": exclude, "systems": systems}.items():
         _check_alike(name, labels)
     if systems is None and boxes is not None:
@@ -192,31 +193,46 @@ class _Charges(NamedTuple):
     dipoles: AnyArray | None
     kernel: str
     multipoles: str
+    widths: tuple[Any, Any] | None = None
 
     @classmethod
     def of(
-        cls, x: AnyArray, q: AnyArray, d: AnyArray | None, epsilon: float, kappa: float | None
+        cls,
+        x: AnyArray,
+        q: AnyArray,
+        d: AnyArray | None,
+        *,
+        epsilon: Any,
+        kappa: float | None,
+        boxes: bool,
     ) -> _Charges:
         """Return charges with the sums of their potentials, and of dipoles and quadrupoles.
 
         Two Gaussians have the energy of a point and a Gaussian of both widths.
         """
-        name, multipoles = "laplace", "multipoles(order=2)"
-        if epsilon != 0:
-            kernel(name, epsilon=epsilon)  # refuses what is no width
-            both = math.sqrt(2) * epsilon
-            name, multipoles = (
-                kernel(name, epsilon=both),
-                kernel("multipoles", order=2, epsilon=both),
+        name, multipoles, widths = "laplace", "multipoles(order=2)", None
+        several = np.ndim(epsilon) > 0
+        soft = several or epsilon != 0
+        if soft and kappa is not None:
+            raise ParkiValueError(
+                "kappa was given, and epsilon as well; screened charges are points: leave out one "
+                "of the two"
             )
-            if kappa is not None:
-                raise ParkiValueError(
-                    "kappa was given, and epsilon as well; screened charges are points: leave out "
-                    "one of the two"
-                )
+        if several and boxes:
+            raise ParkiValueError(
+                "epsilon is an array, which systems in boxes of their own do not take; give one "
+                "width, or take one system after the other"
+            )
         if kappa is not None:
             name = kernel("yukawa", kappa=kappa)
-        return cls(x, q, d, name, multipoles)
+        elif several:
+            name, multipoles, widths = energies_of_pairs(x, epsilon)
+        elif soft:
+            kernel(name, epsilon=epsilon)  # refuses what is no width
+            both = math.sqrt(2) * epsilon
+            name = kernel(name, epsilon=both)
+            multipoles = kernel("multipoles", order=2, epsilon=both)
+        return cls(x, q, d, name, multipoles, widths)
 
 
 class _Parts(NamedTuple):
@@ -364,7 +380,7 @@ def _of_one(
         x,
         x,
         q,
-        None,
+        charges.widths,
         options,
         want=want,
         systems=systems,
@@ -437,7 +453,7 @@ def _multipoles(
         x,
         x,
         _moving(charges.multipoles, q, d),
-        None,
+        charges.widths,
         options.of_derivatives,
         want=("u", "grad_u"),
         systems=systems,
@@ -455,7 +471,7 @@ def _strains_of_dipoles(
     exclude: LabelsLike,
 ) -> NDArray[np.float64]:
     """Return the derivatives (S, 3, 3) of twice the energy of dipoles by strains."""
-    x, q, _, _, kind = charges
+    x, q, _, _, kind, widths = charges
     labels = check_labels(exclude, kind, True, {"trg": x, "src": x}, options, systems)
     ends, strains = [0, x.shape[1]] if systems is None else systems.targets.tolist(), []
     for n, (first, last) in enumerate(pairwise(ends)):
@@ -472,7 +488,7 @@ def _strains_of_dipoles(
             points,
             points,
             _moving(kind, q[own], d[:, own]),
-            None,
+            widths and (widths[0][own], widths[1][own]),
             options,
             values=weights,
             labels=of_system,

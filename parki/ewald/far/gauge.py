@@ -39,6 +39,8 @@ class Constants:
     points : tuple of arrays (trg, src, norms), or None
         For the double layer with a mean of zero flux: positions as they were given, not wrapped, in
         the user's unit, and normals in solver units.
+    widths : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
+        Squares of the widths of targets and sources that are Gaussians, in solver units.
     together : callable, optional
         Adds up arrays of all ranks, where these share the sources out.
     systems : Systems, optional
@@ -51,6 +53,8 @@ class Constants:
         split: Split,
         background: float,
         points: tuple[Any, Any, Any] | None,
+        widths: tuple[Any, Any] | None = None,
+        *,
         together: Callable[[Any], Any] | None = None,
         systems: Systems | None = None,
     ) -> None:
@@ -85,6 +89,10 @@ class Constants:
             # With little screening it is far larger than the rest: its own rounding would show.
             dtype = np.float64 if split.screening or split.alpha else mesh.dtype
             self.constant = mesh.solver_box.constant(mesh.space, "gauge", column, dtype)
+        self.widths: Any = None  # what multiplies the constant: Gaussians have pi w^2 less
+        if widths is not None and self.constant is not None and mesh.periodicity == 3:
+            rate = mesh.dtype.type(-np.pi / background)
+            self.widths = tuple(rate * width for width in widths)
         self.adds = self.constant is not None or points is not None
 
     def add(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
@@ -92,7 +100,11 @@ class Constants:
         if self.constant is not None and "u" in results:
             dtype = np.result_type(dens.dtype, self.constant.dtype)
             rows = dens[: self.rows].astype(dtype, copy=False)
-            results["u"] += self._total(rows, self.constant)
+            total = self._total(rows, self.constant)
+            results["u"] += total
+            if self.widths is not None:
+                of_targets, of_sources = self.widths
+                results["u"] += of_targets * total + self._total(of_sources * rows, self.constant)
         if self.points is None:
             return
         # In double precision, whatever the arithmetic: a body of many points has a sum of q.n near

@@ -16,7 +16,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.near.radial import Evaluator
 from parki.ewald.near.sizes import STAGED, Launch
 from parki.ewald.options.variants import CELL_METHODS, EVALUATORS
-from parki.ewald.split.core import AnyCore
+from parki.ewald.split.core import AnyCore, Core
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.tables import NUMBERS, RadialTables, Tables
 from parki.ewald.task import Task
@@ -94,9 +94,12 @@ class Pair(NamedTuple):
         blob = task.sum.pair.blob
         if blob is None:
             return
-        tables = [self.table(task)]
+        narrow = self
+        if isinstance(self.core, Core):
+            narrow = self._replace(core=self.core._replace(widest=0.0))
+        tables = [narrow.table(task)]
         if task.want != ("u",):
-            tables.append(self.rows(task.sum.derivative_tables(task.want, values=True)))
+            tables.append(narrow.rows(task.sum.derivative_tables(task.want, values=True)))
         largest = max(float(np.abs(table).max(initial=0.0)) for table in tables)
         most = MARGIN * float(np.finfo(task.dtype).max)
         if largest > most:

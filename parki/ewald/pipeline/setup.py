@@ -200,18 +200,27 @@ class Setup:
         src: AnyArray,
         norms: AnyArray,
         *,
+        widths: tuple[Any, Any] | None = None,
         systems: Systems | None = None,
         together: Callable[[Any], Any] | None = None,
     ) -> Constants:
         """Return the constants of the sum of points as the user has them: see `Constants`.
 
-        Normals are in solver units.
+        Normals, and squared widths of blobs, are in solver units.
         """
         points = (trg, src, norms) if self.task.flux else None
         core, background = self.pair.core, self.split.background
-        if isinstance(core, Core):
+        if isinstance(core, Core) and not core.widest:
             background -= core.split.background
-        return Constants(self.mesh, self.split, background, points, together, systems)
+        return Constants(
+            self.mesh,
+            self.split,
+            background,
+            points,
+            widths if self.task.sum.pair.blob else None,
+            together=together,
+            systems=systems,
+        )
 
 
 def choose(

@@ -144,11 +144,14 @@ class Stages:
         else:
             self.fgc = old.fgc
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
-        same = old is not None and old.systems is systems
-        if old is not None and same and not self.setup.task.flux and not self.setup.task.in_boxes:
+        same, task = old is not None and old.systems is systems, self.setup.task
+        taken = task.flux or task.in_boxes or self.faxen.radii is not None
+        if old is not None and same and not taken:
             self.gauge = old.gauge  # which takes no points, nor what tilts change
         else:
-            self.gauge = self.setup.gauge(cloud.trg, cloud.src, exact, systems=systems)
+            self.gauge = self.setup.gauge(
+                cloud.trg, cloud.src, exact, widths=self.faxen.radii, systems=systems
+            )
 
     def run(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch = unwatched) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources).

@@ -202,15 +202,23 @@ class Core(NamedTuple):
     ----------
     split : Split
     radius : float
-        Infinite if the grid has the whole sum.
+        Infinite if the grid has the whole sum. The least one, where each pair has its own.
+    widest : float
+        The largest one then, or 0.
     """
 
     split: Split
     radius: float
+    widest: float = 0.0
 
     def scaled(self, factor: float) -> Core:
         """Return the same core with all lengths multiplied by ``factor``."""
-        return Core(self.split.scaled(factor), self.radius * factor)
+        return Core(self.split.scaled(factor), self.radius * factor, self.widest * factor)
+
+    @property
+    def reach(self) -> float:
+        """The least cut-off."""
+        return self.widest or self.radius
 
     @property
     def everywhere(self) -> bool:
@@ -218,10 +226,16 @@ class Core(NamedTuple):
         return math.isinf(self.radius)
 
     def columns(self, tables: Tables, cutoff: float, degree: int) -> Array:
-        """Return polynomials by row, and the square of the cut-off over the radius."""
+        """Return polynomials by row, and the square of the cut-off over the radius.
+
+        Where each pair has its own, the unit of both is the radius of the pair over its width.
+        """
+        if self.widest:
+            cutoff = self.radius
         blob, none = self.tables(cutoff, degree), np.zeros(degree + 1)  # of the row of numbers
         rows = (none if table == NUMBERS else blob.row(table) for table in tables)
-        return np.array([[*row, (cutoff / self.radius) ** 2] for row in rows])
+        width = 1 / (math.sqrt(math.pi) * self.split.psi0) if self.widest else cutoff
+        return np.array([[*row, (width / self.radius) ** 2] for row in rows])
 
     def tables(self, cutoff: float, degree: int) -> RadialTables:
         """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
@@ -253,6 +267,11 @@ class Algebraic(NamedTuple):
     def everywhere(self) -> bool:
         """Whether the grid has the whole sum: never."""
         return False
+
+    @property
+    def reach(self) -> float:
+        """The least cut-off."""
+        return self.radius
 
     def scaled(self, factor: float) -> Algebraic:
         """Return the same core with all lengths multiplied by ``factor``."""
@@ -310,4 +329,5 @@ def core_of(
     if math.isfinite(split.band):  # it ends
         return Core(split, blob.epsilon)
     x = exponent(lambda x: error(split, blob.epsilon * math.sqrt(x)), goal)
-    return Core(split, blob.epsilon * math.sqrt(max(x, -math.log(least))))
+    radii = math.sqrt(max(x, -math.log(least))) * np.array(blob[1:])
+    return Core(split, *radii.tolist())

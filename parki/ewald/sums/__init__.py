@@ -57,8 +57,9 @@ _FAMILIES = {module.__name__.rpartition(".")[2]: module.FAMILY for module in _MO
 _PARTS = spheres.FAMILIES | polydisperse.FAMILIES | doublets.FAMILIES | multipoles.FAMILIES
 _ALL = _FAMILIES | brinkman.FAMILIES | _PARTS | yukawa.FAMILIES
 _FLOWS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
-_WITH_BLOBS = ("laplace", "laplace_dipole", "multipoles", *_FLOWS)
-SUMS = Sums(_ALL | blobs.families({name: _ALL[name] for name in _WITH_BLOBS}))
+_POTENTIALS = {name: _ALL[name] for name in blobs.OF_PAIRS}
+_REGULARISED = blobs.families({name: _ALL[name] for name in (*_POTENTIALS, *_FLOWS)})
+SUMS = Sums(_ALL | _REGULARISED | blobs.families_of_pairs(_POTENTIALS))
 TERMS = {
     term.name: term
     for record in SUMS.examples()

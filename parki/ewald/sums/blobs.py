@@ -21,8 +21,15 @@ from parki.ewald.sums.pairs import Blob
 from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.words import REGULARISED
 from parki.interchange import number, one_of
+from parki.typing import OfPoints
 
 LAYERS, BLOBS = "stokes_dl", ("gaussian", "prolate", "cortez")
+# Names of sums of charges whose pairs have widths of their own, by the names for points.
+OF_PAIRS = {
+    "laplace": "gaussian_charges",
+    "laplace_dipole": "gaussian_dipoles",
+    "multipoles": "gaussian_multipoles",
+}
 # A Gaussian of the same hydrodynamic radius as the blob of Cortez has this many times its epsilon.
 CORTEZ = 2 / math.sqrt(math.pi)
 
@@ -50,45 +57,82 @@ def families(plain: Mapping[str, InteractionFamily]) -> dict[str, InteractionFam
     return regularised
 
 
+def families_of_pairs(plain: Mapping[str, InteractionFamily]) -> dict[str, InteractionFamily]:
+    """Return families of charges whose pairs have widths of their own, between two lengths.
+
+    The square of the width of a pair is the sum of the squares of both points.
+    """
+    lengths = dict.fromkeys(("narrowest", "widest"), 1)
+    example = dict.fromkeys(lengths, 0.02)
+    return {
+        OF_PAIRS[name]: InteractionFamily(
+            _maker_of_pairs(family), lengths, {**family.example, **example}
+        )
+        for name, family in plain.items()
+    }
+
+
 def _maker(plain: InteractionFamily, names: set[str]) -> Callable[..., Interaction]:
-    def make(epsilon: float = 0.0, blob: str = "gaussian", **parameters: Any) -> Interaction:
+    def make(
+        epsilon: float | OfPoints = 0.0, blob: str = "gaussian", **parameters: Any
+    ) -> Interaction:
         record = plain.record(parameters)
         chosen = checked(blob, epsilon, record.symbol.order)
-        return regularised(record, chosen, names) if chosen.epsilon else record
+        if not chosen.epsilon:
+            return record
+        # The default is no part of names.
+        kind = {} if blob == BLOBS[0] else {"blob": blob}
 
+        def name(kernel: str) -> str | None:
+            family, parameters = read_name(kernel)
+            own = {**parameters, "epsilon": chosen.epsilon, **kind}
+            return named(family, **own) if family in names else None
+
+        return regularised(record, chosen, name)
+
+    return _with_parameters(make, plain)
+
+
+def _maker_of_pairs(plain: InteractionFamily) -> Callable[..., Interaction]:
+    def make(narrowest: float, widest: float, **parameters: Any) -> Interaction:
+        def name(kernel: str) -> str:
+            family, parameters = read_name(kernel)
+            return named(OF_PAIRS[family], **parameters, narrowest=narrowest, widest=widest)
+
+        record = regularised(plain.record(parameters), Blob(BLOBS[0], narrowest, widest), name)
+        return replace(record, pair=record.pair._replace(point_radii=2))
+
+    return _with_parameters(make, plain)
+
+
+def _with_parameters(
+    make: Callable[..., Interaction], plain: InteractionFamily
+) -> Callable[..., Interaction]:
+    """Return a callable that shows the parameters of another family, too."""
     signature = inspect.signature(make)
-    *more, _ = signature.parameters.values()
-    shown = signature.replace(parameters=[*plain.parameters.values(), *more])
+    *own, _ = signature.parameters.values()
+    shown = signature.replace(parameters=[*plain.parameters.values(), *own])
     make.__signature__ = shown  # type: ignore[attr-defined]
     return make
 
 
-def regularised(plain: Interaction, blob: Blob, names: set[str]) -> Interaction:
+def regularised(plain: Interaction, blob: Blob, name: Callable[[str], str | None]) -> Interaction:
     """Return a sum whose sources are blobs, with transposes and derivatives of the same blob.
 
-    ``names`` are the sums that have blobs. In place of charges, which would be blobs of another
-    shape, transposes of pressures take double layers.
+    ``name`` returns the name of a sum with this blob, or None where there is none. In place of
+    charges, which would be blobs of another shape, transposes of pressures take double layers.
     """
-
-    def name(kernel: str) -> str:
-        family, parameters = read_name(kernel)
-        parameters["epsilon"] = blob.epsilon
-        if blob.kind != BLOBS[0]:  # the default, which names leave out
-            parameters["blob"] = blob.kind
-        return named(family, **parameters)
-
     polynomials, others = plain.pair.operations
-    adjoints = {
-        n: replace(a, kernel=name(a.kernel))
-        if read_name(a.kernel)[0] in names
-        else by_layers(a, name(LAYERS))
-        for n, a in plain.adjoints.items()
-    }
     return replace(
         plain,
-        name=name(plain.name),
+        name=str(name(plain.name)),
         # Each polynomial comes with the blob's; the choice between both takes some operations.
         pair=plain.pair._replace(operations=(2 * polynomials, others + 4), blob=blob),
-        adjoints=adjoints,
-        dipoles=plain.dipoles and name(plain.dipoles),
+        adjoints={
+            result: replace(adjoint, kernel=kernel)
+            if (kernel := name(adjoint.kernel))
+            else by_layers(adjoint, str(name(LAYERS)))
+            for result, adjoint in plain.adjoints.items()
+        },
+        dipoles=(plain.dipoles and name(plain.dipoles)) or "",
     )

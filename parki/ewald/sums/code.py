@@ -9,7 +9,7 @@ from typing import Any
 
 from parki.ewald.sums.operators import Dots, Expanded, Place
 from parki.ewald.sums.pairs import EVALUATED
-from parki.ewald.sums.tables import CONSTANTS, Tables
+from parki.ewald.sums.tables import CONSTANTS, Table, Tables
 
 # Writes b_n r^m as coefficients of local variables times powers of r: see `operators.radial`.
 Functions = Callable[[dict[Place, float]], dict[tuple[str, int], float]]
@@ -19,6 +19,11 @@ Sharing = dict[str, Scalars]  # the same for each function of the distance, by i
 Vector = dict[Any, Sharing]  # the same for each vector or matrix
 AXES = range(3)
 ENTRIES = {"ab": "d", "AB": "s"}  # of tensors of sources and of targets
+
+
+def evaluated(table: Table, row: int) -> str:
+    """Return the line that declares the function of a table, from a row of them."""
+    return f"function({table.name}, p{row}, {table.order})"
 
 
 class Code:
@@ -73,7 +78,7 @@ class Code:
         inner.write("variable(rr)")
         for row, table in enumerate(tables):
             if table not in CONSTANTS:
-                inner.write(f"polynomial({table.name}, p{row})")
+                inner.write(evaluated(table, row))
         if not evaluators:
             self.lines += inner.lines
             return

@@ -62,7 +62,7 @@ HEAD = '''"""{formula}"""
 
 from kernels.blocks.couplets import overlap, stay_apart, weigh_laplacians
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import begin_blob, direction, distance, polynomial, variable
+from kernels.blocks.radial import begin_points, direction, distance, polynomial, variable
 from kernels.blocks.radii import take_radii
 from kernels.blocks.vector import take_tensor, take_vector
 '''
@@ -128,7 +128,7 @@ class SphereText(Text):
     def _begin(self, knows: str, tables: Tables) -> Code:
         """Return lines that take direction, distance, radii, tables, and functions of points."""
         code = Code(knows)
-        for line in ("begin_blob()", "variable(rr)", "direction()", "distance(r)"):
+        for line in ("begin_points()", "variable(rr)", "direction()", "distance(r)"):
             code.write(line)
         numbers = f"p{tables.index(NUMBERS)}"
         if self.any_radii:

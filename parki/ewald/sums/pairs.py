@@ -27,10 +27,14 @@ class Blob(NamedTuple):
     epsilon : float
         Its width: of ``exp(-r^2 / epsilon^2)``, the radius where a prolate blob ends, or of
         ``15 epsilon^4 / (8 pi (r^2 + epsilon^2)^(7/2))`` by Cortez, Fauci and Medovikov (2005).
+        The least one, where each pair has its own.
+    widest : float
+        The largest one then, or 0.
     """
 
     kind: str
     epsilon: float
+    widest: float = 0.0
 
     @property
     def algebraic(self) -> bool:
@@ -64,7 +68,8 @@ class PairFunction(NamedTuple):
     blob : Blob or None
         What a source is, if it is not a point.
     point_radii : int or None
-        Power of the length, where pairs take a radius of each point; None without these.
+        Power of the length, where pairs take a radius of each point, or the square of the width of
+        its blob; None without these.
     largest : float
         The largest of them.
     least : float
@@ -108,7 +113,7 @@ class PairFunction(NamedTuple):
     @property
     def size(self) -> float:
         """The diameter of the largest source, 0 of points."""
-        radii = *self.lengths, self.largest, self.blob.epsilon if self.blob else 0.0
+        radii = *self.lengths, self.largest, max(self.blob[1:]) if self.blob else 0.0
         return 2 * max(radii)
 
     @property

@@ -344,7 +344,8 @@ class Interaction:
         if self.symbol.shells:
             return self.symbol.shells[0].turns, self.symbol.shells[1].turns
         targets, sources = self.symbol.laplacians
-        turning = self.symbol.order == 1 and self.pair.point_radii is not None
+        turning = self.pair.point_radii is not None and self.pair.blob is None
+        turning = turning and self.symbol.order == 1
         return turning and not targets, turning and not sources
 
     @cached_property

@@ -43,22 +43,24 @@ MEAN_PRESSURE = (
     "With three periodic axes the pressure leaves out the mean gradient that balances the forces: "
     "the physical pressure is ``p + 8 pi (sum f . x) / V``. See ``docs/gauges.md``."
 )
-_EPSILON = """float, optional
+_EPSILON = """
     Width of the blob that takes the place of each source, in the unit of ``options.box``. Zero,
     which is the default, is a point."""
 # The parameters of sums whose sources may be blobs, by the order of the symbol: charges and forces.
 REGULARISED: dict[int, dict[str, str]] = {
     1: {
-        "epsilon": f"""{_EPSILON} A Gaussian charge has the density
+        "epsilon": f"""float, array of shape (Ns,), or tuple of two, optional{_EPSILON}
+    A Gaussian charge has the density
     ``q exp(-(r / epsilon)^2) / (sqrt(pi) epsilon)^3`` and the potential ``q erf(r / epsilon) / r``,
-    which is ``2 q / (sqrt(pi) epsilon)`` at its own centre. Two Gaussians of standard deviations s
-    and t have this energy for ``epsilon = sqrt(2 (s^2 + t^2))``.""",
+    which is ``2 q / (sqrt(pi) epsilon)`` at its own centre. An array has a width for each source;
+    ``(of_targets, of_sources)`` are numbers or arrays, and the square of the width of a pair is the
+    sum of both squares. A Gaussian of standard deviation s has the width ``sqrt(2) s``.""",
         "blob": """{"gaussian", "prolate"}, optional
     Its shape. The prolate blob ends at the distance ``epsilon``, beyond which the potential is that
     of a point.""",
     },
     2: {
-        "epsilon": f"""{_EPSILON} A force on a Gaussian blob moves it as a
+        "epsilon": f"""float, optional{_EPSILON} A force on a Gaussian blob moves it as a
     sphere of the radius ``sqrt(pi) epsilon / 3``.""",
         "blob": """{"gaussian", "prolate", "cortez"}, optional
     Its shape. The prolate blob ends at the distance ``epsilon``, beyond which the flow is that

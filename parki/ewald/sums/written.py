@@ -16,6 +16,7 @@ from parki.ewald.sums.code import (
     Code,
     Functions,
     deeper,
+    evaluated,
     grouped,
     paired,
     plus,
@@ -44,11 +45,14 @@ from parki.ewald.sums.tables import CONSTANTS, FLOW, NUMBERS, SCREENING, Table, 
 HEAD = '''"""{formula}"""
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import begin_blob, direction, distance, evaluate, polynomial, variable
+from kernels.blocks.radial import begin_blob, direction, distance, evaluate, function
+from kernels.blocks.radial import take_width, variable
 from kernels.blocks.vector import take_tensor, take_vector
 '''
 
 
+# What a pair begins with.
+BEGIN = ["take_width(density, row, at)", "begin_blob()"]
 # Kernels that take derivatives, too, import them from all pair functions.
 NO_SLOPES = [
     "def differentiate(density, row, normal, first_normal, at):",
@@ -206,7 +210,7 @@ class Text:
     def interact(self) -> list[str]:
         """Return the lines of `interact`."""
         code, fields, pair = Code(""), self.fields, self.pair
-        code.write("begin_blob()")
+        code.lines += BEGIN
         plain = self._interact(pair.values, [fields.values])
         constants = []
         if self.scalar:
@@ -284,7 +288,7 @@ class Text:
         """Return the lines of `differentiate`."""
         fields, pair = self.fields, self.pair
         code = Code(" ".join(["e n", *self.names]), up=self.symbol.up or 0)
-        code.write("begin_blob()")
+        code.lines += BEGIN
         if self.symbol.up is not None:
             for axis in AXES:
                 code.declare(f"up{axis}", "1.0" if axis == self.symbol.up else "0.0")
@@ -309,10 +313,10 @@ class Text:
                 if table in pair.derivatives + CONSTANTS:
                     continue
                 if flag == "TENSORS":
-                    inner.write(f"polynomial({table.name}, p{pair.tensors.index(table)})")
+                    inner.write(evaluated(table, pair.tensors.index(table)))
                     continue
                 n = pair.with_values.index(table)
-                lines = [f"polynomial({table.name}, p{n + row})" for row in (first, other)]
+                lines = [evaluated(table, n + row) for row in (first, other)]
                 if pair.tensors and first != other:
                     lines = ["if TENSORS:", *deeper(lines[1:]), "else:", *deeper(lines[:1])]
                 inner.lines += lines if pair.tensors and first != other else lines[:1]
