@@ -16,6 +16,7 @@ from parki.ewald.derivatives.between_walls import Correction, correction_of
 from parki.ewald.derivatives.by_box import NAMES
 from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.mapped_sum import MappedSum
+from parki.ewald.derivatives.one_sum import Pulled
 from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
@@ -222,7 +223,10 @@ class CheckedDerivative(NamedTuple):
         k is 1 unless ``wrt`` is ("dens",).
         """
         rows = math.prod(self.request.density)
-        of_sums = [one.pulled(v, dens=dens, wrt=wrt, rows=rows) for one in sums]
+        pulled = [one.pulled(v, dens=dens, wrt=wrt, rows=rows) for one in sums]
+        parts_of_sums = Pulled.parts([of_sum for of_sum, _ in pulled])
+        pairs = zip(pulled, parts_of_sums, strict=True)
+        of_sums = [derivatives_of(parts) for (_, derivatives_of), parts in pairs]
         if (rest := self.correction) is not None:
             trg, cloud = self.cloud.trg, {"points": self.cloud.src, "norms": self.cloud.norms}
             of_sums.append(rest.pulled(v, trg=trg, cloud=cloud, dens=dens, wrt=wrt, rows=rows))

@@ -6,7 +6,7 @@ change is in its `Link`. A map of results may take the targets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import add
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.derivatives.by_box import by_lattice
-from parki.ewald.derivatives.one_sum import OneSum
+from parki.ewald.derivatives.one_sum import OneSum, Parts, Pulled
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_rows
@@ -134,10 +134,11 @@ class MappedSum(NamedTuple):
 
     def pulled(
         self, v: Arrays, *, dens: AnyArray | None, wrt: Iterable[str], rows: int
-    ) -> dict[str, list[AnyArray]]:
-        """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
+    ) -> tuple[Pulled, Callable[[Parts], Parts]]:
+        """Return the sum's derivatives, and a function that carries their parts through the maps.
 
-        k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite. "lattice",
+        Parts are (k, rows, N), for values (k, rows, Nt) of results, and k is 1 unless ``wrt``
+        is ("dens",). ``rows`` are the density's of the composite. "lattice",
         along with "trg" and "src", is the derivative by lattice vectors, (3, 3), and "box" that by
         lengths, its diagonal.
         """
@@ -162,22 +163,27 @@ class MappedSum(NamedTuple):
         strain = ["strain"] if boxes else []
         request = dict.fromkeys([*direct, *alone, *strain, *(link.of for link in links)])
         varied = self._varied
-        parts = self.sum.pulled(values, density, wrt=request, more=tuple(map(more, varied)))
-        derivatives = {name: parts[name] for name in direct}
-        if alone:
-            moves = {name: parts[name] for name in ("src", "strain")}
-            moves["trg"] = parts["trg"][len(varied) :]
-            for name in boxes:
-                derivatives[name] = [self._by_lattice(values, density, moves, name == "box")]
-        derivatives |= {name: [] for name in OF_SOURCES}
-        if "dens" in derivatives:
-            derivatives["dens"] = [
-                self.shared.pulled(part, self.cloud, rows) for part in parts["dens"]
-            ]
-        for link in links:
-            of_sources = [unordered(part, self.cloud) for part in parts[link.of]]
-            derivatives[link.by] += [link.pull(part, sources) for part in of_sources]
-        return derivatives
+
+        def derivatives_of(parts: Parts) -> Parts:
+            derivatives = {name: parts[name] for name in direct}
+            if alone:
+                moves = {name: parts[name] for name in ("src", "strain")}
+                moves["trg"] = parts["trg"][len(varied) :]
+                for name in boxes:
+                    by_box = self._by_lattice(values, density, moves, name == "box")
+                    derivatives[name] = [by_box]
+            derivatives |= {name: [] for name in OF_SOURCES}
+            if "dens" in derivatives:
+                derivatives["dens"] = [
+                    self.shared.pulled(part, self.cloud, rows) for part in parts["dens"]
+                ]
+            for link in links:
+                of_sources = [unordered(part, self.cloud) for part in parts[link.of]]
+                derivatives[link.by] += [link.pull(part, sources) for part in of_sources]
+            return derivatives
+
+        of_sum = self.sum.pulled(values, density, wrt=request, more=tuple(map(more, varied)))
+        return of_sum, derivatives_of
 
     def _by_lattice(
         self, values: AnyArray, dens: AnyArray, moves: dict[str, list[AnyArray]], straight: bool

@@ -6,6 +6,7 @@ They are composites of sums again, from `parki.ewald.sums.slopes` and from the r
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
+from functools import reduce
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -90,6 +91,7 @@ class SumOfPoints(NamedTuple):
         own, others = ((c.kernel, c.options, c.systems, c.labels) for c in (self, other))
         wants = {*self.want}, {*other.want}
         same = self.trg is other.trg and self.src is other.src and own == others
+        same = same and self.motion is other.motion
         return same and (wants[0] <= wants[1] or wants[1] <= wants[0])
 
     def joined(self, other: SumOfPoints) -> SumOfPoints:
@@ -114,6 +116,7 @@ class SumOfPoints(NamedTuple):
         return by_density(both.want, tuple(apart)), np.ldexp(plus - minus, -shift) / 4
 
 
+Parts = dict[str, list[AnyArray]]  # parts (k, rows, N) of derivatives, by names of inputs
 # Yields sums to make, is sent their results, and returns the rows of composites' addends.
 Steps = Generator[SumOfPoints, list[Arrays], dict[KeyT, list[AnyArray]]]
 
@@ -129,7 +132,7 @@ def _powers(dens: AnyArray) -> Any:
 def all_rows(
     *steps: Steps[Any], strains: list[AnyArray] | None = None
 ) -> list[dict[Any, list[AnyArray]]]:
-    """Return the rows of several composites, by one sum in the place of two that `joins`.
+    """Return the rows of several composites, by one sum in the place of those that `joins`.
 
     ``strains``, if it is given, takes the derivative by strains of such a sum of two densities.
     """
@@ -145,20 +148,55 @@ def all_rows(
     for place in range(len(steps)):
         sent(place, None)
     while calls:
-        place, call = calls.popitem()
-        partner = next((n for n, other in calls.items() if call.joins(other)), None)
-        if partner is None:
-            sent(place, call.summed())
-            continue
-        other, count = calls.pop(partner), len(call.dens)
-        if strains is None:
-            results = call.joined(other).summed()
-        else:
-            results, strain = call.strained_with(other)
+        # First the one with fewest partners: after it others may follow that join the rest.
+        groups = [[n, *_partners(n, calls)] for n in calls]
+        first, *others = group = min(groups, key=len)
+        members = {n: calls.pop(n) for n in group}
+        if strains is not None and others:
+            results, strain = members[first].strained_with(members[others[0]])
             strains.append(strain)
-        sent(place, results[:count])
-        sent(partner, results[count:])
+        else:
+            results = reduce(SumOfPoints.joined, members.values()).summed()
+        for n, call in members.items():
+            sent(n, results[: len(call.dens)])
+            results = results[len(call.dens) :]
     return done
+
+
+def _partners(place: int, calls: Mapping[int, SumOfPoints]) -> list[int]:
+    """Return the places of other calls that join one, and each other."""
+    whole, partners = calls[place], list[int]()
+    for n, other in calls.items():
+        if n != place and whole.joins(other):
+            whole = whole.joined(other)
+            partners.append(n)
+    return partners
+
+
+class Pulled(NamedTuple):
+    """Derivatives of one sum by the names of inputs, of which ``steps`` make the parts.
+
+    ``strained`` says whether two of them, as one sum, have the derivative by strains as well.
+    """
+
+    names: tuple[str, ...]
+    steps: list[Steps[str]]
+    strained: bool
+
+    @staticmethod
+    def parts(every: list[Pulled]) -> list[Parts]:
+        """Return the parts of derivatives of several sums, by as few sums as there can be."""
+        parts: list[Parts] = [{name: [] for name in one.names} for one in every]
+        groups = [[n] for n, one in enumerate(every) if one.strained]
+        groups.append([n for n, one in enumerate(every) if not one.strained])
+        for group in groups:
+            steps = [(n, step) for n in group for step in every[n].steps]
+            strains = next((parts[n]["strain"] for n in group if every[n].strained), None)
+            every_rows = all_rows(*(step for _, step in steps), strains=strains)
+            for (n, _), rows in zip(steps, every_rows, strict=True):
+                for name, of_name in rows.items():
+                    parts[n][name] += of_name
+        return parts
 
 
 class OneSum(NamedTuple):
@@ -181,19 +219,19 @@ class OneSum(NamedTuple):
         *,
         wrt: Iterable[str],
         more: tuple[Addend, ...] = (),
-    ) -> dict[str, list[AnyArray]]:
-        """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
+    ) -> Pulled:
+        """Return derivatives for values (k, rows, Nt) of results, by steps that sum their parts.
 
-        k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the derivative by the targets.
-        "strain", along with "trg" and "src", is the derivative (9, systems) by strains, if the same
-        sum has it.
+        These are (k, rows, N), and k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the
+        derivative by the targets. "strain", along with "trg" and "src", is the derivative
+        (9, systems) by strains, if the same sum has it.
         """
-        parts: dict[str, list[AnyArray]] = {name: [] for name in wrt}
+        wrt = (*wrt,)
         values = {n: v for n, v in values.items() if self.kind.terms[n]}  # others are zero
-        names = [name for name in parts if name not in ("trg", "strain")]
-        strains = parts["strain"] if "strain" in parts and self._strains(values) else None
+        names = [name for name in wrt if name not in ("trg", "strain")]
+        strained = "strain" in wrt and self._strains(values)
         steps = list[Steps[str]]()
-        if "trg" in parts:
+        if "trg" in wrt:
             more = (*more, *by_targets(self.kind, values))
         for result, v in values.items() if names else ():
             if (record := self.kind.adjoints.get(result)) is None:
@@ -208,7 +246,7 @@ class OneSum(NamedTuple):
                 "dens": record.all,
                 "norms": tuple(map(by_normals, record.all)),
             }
-            if "src" in parts:  # which are the targets of the transposed sum
+            if "src" in wrt:  # which are the targets of the transposed sum
                 sizes = tuple((name, result_rows(record.kernel, name)) for name in record.want)
                 matrices = bilinear(record.results, sizes, self.kind.normals)
                 cloud |= by_sources(matrices, dens, self.norms)
@@ -217,14 +255,11 @@ class OneSum(NamedTuple):
             back = {name: back[name] for name in names}
             other = self._replace(options=options_of(record, self.options))
             steps.append(other.steps(back, v, cloud, record))
-        if "trg" in parts:
+        if "trg" in wrt:
             cloud = {result: v[0] for result, v in values.items()}
             densities = cast(AnyArray, dens)[None]
             steps.append(self.steps({"trg": more}, densities, cloud))
-        for found in all_rows(*steps, strains=strains):
-            for name, rows in found.items():
-                parts[name] += rows
-        return parts
+        return Pulled(wrt, steps, strained)
 
     def _strains(self, values: Arrays) -> bool:
         """Return whether the sum of values and density at once has the derivative by strains."""
