@@ -137,7 +137,7 @@ def test_it_is_positive_however_spheres_overlap(case):
     """By forces, torques and stresslets, in units of spheres alone."""
     (points, radii, *_), options = given_of(case)
     plan = plan_of(points, radii, tolerance=1e-7, **options)
-    scales = np.sqrt(moments.self_mobility(np, radii)).ravel()
+    scales = np.sqrt(moments.self_mobility(radii)).ravel()
     columns = []
     for unit in np.eye(11 * COUNT) / scales[:, None]:
         u, gradients = plan(moments.make_density(plan.space, unit.reshape(11, COUNT)))

@@ -111,6 +111,23 @@ def test_steps_of_bodies_are_recorded(monkeypatch, counts, periodicity):
         assert max(off(one, other) for one, other in pairs) < 1e-5
 
 
+@pytest.mark.parametrize("torques", [None, np.ones((3, 5))])
+@pytest.mark.parametrize("where", [{"periodicity": 0}, {"periodicity": 2, "wall": "no-slip"}])
+def test_noise_of_spheres_is_recorded(monkeypatch, counts, where, torques):
+    """Where far and near field have no noises of their own: as it is without graphs."""
+    spheres = parki.Spheres(POINTS, RADII / 2, box=[1, 1, 1], tolerance=1e-6, **where)
+    for step in range(7):
+        spheres.update_points(POINTS + 1e-4 * vectors(step))
+        counts.clear()
+        found = spheres.displacements(1.0, 0.1, step % 3, torques=torques)
+    assert spheres._mobility._lanczos.recorded
+    assert counts["graphs"] >= spheres._mobility._noise_products > 1
+    monkeypatch.undo()
+    fresh = parki.Spheres(spheres.points, RADII / 2, box=[1, 1, 1], tolerance=1e-6, **where)
+    expected = fresh.displacements(1.0, 0.1, step % 3, torques=torques)
+    assert off(np.array(found), np.array(expected)) < 1e-4
+
+
 def test_points_are_placed_without_uploads(monkeypatch):
     """A device could not record them: spheres were placed launch by launch at each update."""
     plan = parki.RigidSpheres(POINTS, RADII, tolerance=1e-6, **CUBE)._mobility.first

@@ -294,3 +294,22 @@ def test_memory_of_steps_is_flat():
         plan(dens[0], out=out)
         used.append((pool.used_bytes(), -xp.cuda.Device().mem_info[0]))
     assert max(used[100:]) <= max(used[:100])
+
+
+@pytest.mark.gpu
+def test_branches_of_a_recording_share_no_stream():
+    """One that has ended is not the next one's: CuPy would give this the memory of the first."""
+    space, seen = device(), list[int]()
+    xp = space.array_module
+
+    def branch():
+        seen.append(xp.cuda.get_current_stream().ptr)
+        xp.zeros(8)
+
+    def work():
+        for _ in range(4):
+            with space.adapter.beside(branch):
+                xp.zeros(8)
+
+    space.adapter.record(work)
+    assert len(set(seen)) == 4

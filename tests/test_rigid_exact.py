@@ -228,7 +228,7 @@ def test_the_near_field_is_positive_if_its_split_says_so():
     options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
     plan = MomentMobility(points, radii, options).first
     assert plan.setup.split.positive
-    scales = np.sqrt(moments.self_mobility(np, radii))
+    scales = np.sqrt(moments.self_mobility(radii))
     units = np.eye(88).reshape(88, 11, 8) / scales
     near = np.array([(MomentFields(plan).near(each) / scales).ravel() for each in units])
     assert np.linalg.eigvalsh((near + near.T) / 2)[0] > 0.02

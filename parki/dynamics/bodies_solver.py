@@ -224,11 +224,11 @@ class BodyEquations:
         """Return forces and motions by loads and velocities of the blobs."""
         before = () if start is None else begun(self.placed, start)
         steps, placed = self._recorded()
-        given, flowing = steps.keep(loads=loads, flow=self._or_zeros(flow)), flow is not None
+        sides, flowing = steps.keep(loads=loads, flow=self._or_zeros(flow)), flow is not None
         kept = steps.keep(**dict(zip(("forces_before", "motions_before"), before, strict=False)))
 
         def begin() -> tuple[Any, Any, Any]:
-            power, (loads, flow) = divide(steps, *given), given
+            power, (loads, flow) = divide(steps, *sides), sides
             forces, motions = placed.driven(loads)
             energy = dot(loads, motions)
             if flowing:
@@ -243,7 +243,7 @@ class BodyEquations:
             return forces, motions, energy
 
         kind = "solve", flowing, bool(kept)
-        solving = steps, placed, placed.alone, begin, given[1], kind
+        solving = steps, placed, placed.alone, begin, sides[1], kind
         return self._iterated(*solving, callback=callback, accuracy=accuracy)
 
     def resist(self, motions: AnyArray, flow: AnyArray, callback: Show | None = None) -> Any:

@@ -25,6 +25,7 @@ def kernels(space: ExecutionSpace) -> list[Kernel]:
     """Return all kernels of pairs of spheres."""
     given = {
         "close_pairs": (
+            "measure_pairs",
             "tabulate_pairs",
             "act",
             "shake",
@@ -42,7 +43,8 @@ def kernels(space: ExecutionSpace) -> list[Kernel]:
         ),
     }
     others = [kernel(file, name, space) for file, names in given.items() for name in names]
-    return search_kernels(space, spheres=1) + others
+    steps = [load("iterate", name, space, REAL="double") for name in ("direct", "go")]
+    return search_kernels(space, spheres=1) + others + steps
 
 
 class Pairs(NamedTuple):

@@ -18,9 +18,13 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.core import RecordedSteps
 from parki.errors import ParkiError
+from parki.interchange import real_name
+from parki.runtime import ExecutionSpace, Kernel, load
+from parki.settings import MOST_THREADS
 from parki.typing import AnyArray
 
 Show = Callable[[float], Any]
@@ -64,6 +68,52 @@ def scaled(power: Any, *arrays: Any) -> list[Any]:
 def dot(a: AnyArray, b: AnyArray) -> Any:
     """Return the sum of products, in double precision: single has none of two small numbers."""
     return (a.astype(np.float64, copy=False) * b).sum()
+
+
+FEW = 2**15  # entries of vectors, which take less time than to wake another thread
+
+
+def threads(entries: int) -> int:
+    """Return the most threads that take the entries of a vector."""
+    return 1 if entries <= FEW else MOST_THREADS
+
+
+def kernels(space: ExecutionSpace, dtype: DTypeLike) -> list[Kernel]:
+    """Return the kernels of a solve for vectors of a dtype."""
+    names = "multiply_parts", "step_on", "conjugate"
+    return [load("iterate", name, space, REAL=real_name(dtype)) for name in names]
+
+
+# Parts of a dot product, by a host and by a device; and entries of each, where there are few.
+PARTS, PARTS_OF_DEVICE, ENTRIES = 64, 2**14, 4
+
+
+def dots(space: ExecutionSpace, *pairs: tuple[AnyArray, AnyArray]) -> Any:
+    """Return the sums of products (n,) of pairs of arrays, in double precision."""
+    most = max(first.size for first, _ in pairs)
+    parts = min(PARTS_OF_DEVICE if space.on_device else PARTS, -(-most // ENTRIES)) or 1
+    entries = -(-most // parts)
+    # A device reads neighbours at once, and a thread of a host reads one entry after the other.
+    lead, stride = (1, parts) if space.on_device else (entries, 1)
+    sums = space.array_module.empty((len(pairs), parts))
+    for row, (first, second) in enumerate(pairs):
+        load("iterate", "multiply_parts", space, REAL=real_name(first.dtype))(
+            parts,
+            threads(most),
+            lead=lead,
+            stride=stride,
+            most=entries,
+            total=first.size,
+            first=first.reshape(-1),
+            second=second.reshape(-1),
+            row=row,
+            parts=sums,
+        )
+    return sums.sum(axis=1)
+
+
+# What a step changes, flat.
+VECTORS = "x", "u", "residual", "p", "v", "z", "w", "left", "length"
 
 
 def conjugate(
@@ -116,6 +166,8 @@ def conjugate(
     last : callable
         What is added to what acts and what moves at the end, by the length of the last step and by
         what the preconditioner says then, which costs no product. Default: just that.
+    freed : callable
+        Changes residual and motions in place, where motions are not determined; returns both.
     kind : callable
         Tells apart what functions launch, where it is not always the same.
 
@@ -124,7 +176,7 @@ def conjugate(
     ParkiError
         If the error stays larger, or M is not positive.
     """
-    arrays, numbers = steps.arrays, steps.numbers
+    arrays, numbers, space = steps.arrays, steps.numbers, steps.space
 
     def begin() -> None:
         x, u = start()
@@ -133,35 +185,35 @@ def conjugate(
     def multiply(acts: str) -> None:
         _put(steps, product=mobility(arrays[acts]))
 
-    def step_on(
-        residual: Any, x: Any, u: Any, energy: Any = 1.0, length: Any = None
-    ) -> tuple[Any, Any]:
-        """Keep what a step has changed; return what the preconditioner says of it."""
-        z, w = precondition(residual)
-        left = dot(residual, z)
-        length = np.ones_like(left) if length is None else length
-        _put(steps, residual=residual, x=x, u=u, z=z, w=w, left=left, length=length)
-        for place, each in enumerate((length * left, scale(x, u), energy)):
-            numbers[place] = each
-        return z, w
+    def ask(*others: Any) -> Any:
+        """Keep what the preconditioner says; return products of its z with residual and others."""
+        z, w = precondition(arrays["residual"])
+        _put(steps, z=z, w=w)
+        numbers[1] = scale(arrays["x"], arrays["u"])
+        return dots(space, (arrays["residual"], z), *((z, other) for other in others))
+
+    def launch(name: str, **more: Any) -> None:
+        """Change vectors by a step's numbers."""
+        total, moved = arrays["x"].size, arrays["u"].size
+        flat = {key: arrays[key].reshape(-1) for key in VECTORS}
+        kernel = load("iterate", name, space, REAL=real_name(arrays["x"].dtype))
+        most = max(total, moved)
+        kernel(most, threads(most), arguments=flat, total=total, moved=moved, **more)
 
     def first() -> None:
-        x, u = arrays["x"], arrays["u"]
+        u = arrays["u"]
         residual, u = freed(k - arrays["product"] + carried(u), u)
-        z, w = step_on(residual, x, u)
-        _put(steps, p=z, v=w)
+        _put(steps, residual=residual, u=u)
+        left = ask()
+        _put(steps, p=arrays["z"], v=arrays["w"], left=left, length=np.ones_like(left))
+        numbers[0], numbers[2] = left[0], 1.0
 
     def again() -> None:
-        p, v = arrays["p"], arrays["v"]
-        h = arrays["product"] - carried(v)
-        energy = dot(p, h)
-        length = arrays["left"] / energy
-        size = length.astype(p.dtype)
-        residual, u = freed(arrays["residual"] - size * h, arrays["u"] + size * v)
-        z, w = step_on(residual, arrays["x"] + size * p, u, energy, length)
-        # As the residual has become orthogonal to p, also where the preconditioner is inexact.
-        size = (-dot(z, h) / energy).astype(p.dtype)
-        _put(steps, p=z + size * p, v=w + size * v)
+        h = arrays["product"] - carried(arrays["v"])
+        energy = dots(space, (arrays["p"], h))
+        launch("step_on", h=h.reshape(-1), energy=energy)
+        freed(arrays["residual"], arrays["u"])
+        launch("conjugate", products=ask(h), energy=energy, numbers=numbers)
 
     def end() -> None:
         z, w = last(arrays["length"], arrays["z"], arrays["w"])

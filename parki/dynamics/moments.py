@@ -23,15 +23,16 @@ from typing import Any
 import numpy as np
 
 from parki.core import EwaldOptions, Plan, RecordedSteps
+from parki.dynamics import conjugate
 from parki.dynamics.radius_tables import RadiusTables
 from parki.errors import ParkiValueError
 from parki.interchange import as_array, to_host
-from parki.runtime import ExecutionSpace, Kernel, load
+from parki.runtime import ExecutionSpace, Kernel, load, prepare
 from parki.runtime.forks import cached_property
 from parki.settings import MOST_THREADS
 from parki.suspensions.noise import FIRST, TorqueFields, White, root, split
 from parki.suspensions.radii import Radii
-from parki.typing import AnyArray, ArrayModule
+from parki.typing import AnyArray
 
 TRACE = 1e-9  # of a gradient, over its largest entry
 
@@ -93,12 +94,10 @@ def _basis() -> Any:
 BASIS = _basis()
 
 
-def self_mobility(xp: ArrayModule, radii: AnyArray) -> Any:
-    """Return the mobility of a sphere alone by its eleven numbers, shape (11, N)."""
-    radii = xp.asarray(radii, dtype=np.float64)
-    sizes = xp.asarray([4 / 3] * 3 + [1.0] * 3 + [1.2] * 5)
-    powers = xp.asarray([1] * 3 + [3] * 8)
-    return sizes[:, None] / radii ** powers[:, None]
+def self_mobility(radii: AnyArray) -> Any:
+    """Return the mobility of a sphere alone by its eleven numbers, shape (11, N), on the host."""
+    sizes, powers = np.repeat([[4 / 3], [1.0], [1.2]], (3, 3, 5), axis=0), np.repeat([1, 3], (3, 8))
+    return sizes / np.asarray(radii, np.float64) ** powers[:, None]
 
 
 def symmetric(space: ExecutionSpace, numbers: AnyArray) -> Any:
@@ -131,9 +130,9 @@ def make_moves(space: ExecutionSpace, flow: Any) -> Any:
 
 
 def kernels(space: ExecutionSpace) -> list[Kernel]:
-    """Return the kernels of eleven numbers."""
-    names = "make_density", "make_moves"
-    return [load("moments", name, space, REAL="double") for name in names]
+    """Return the kernels of eleven numbers, and of solves for them."""
+    of_moments = [load("moments", n, space, REAL="double") for n in ("make_density", "make_moves")]
+    return [*of_moments, *conjugate.kernels(space, np.float64)]
 
 
 def _launch(name: str, space: ExecutionSpace, count: int, **arrays: Any) -> None:
@@ -169,6 +168,7 @@ class MomentMobility:
         name: Any = sizes.force_dipoles
         self.first: Plan[Any] = Plan(name, points, points, sizes.point_radii, options, want=WANT)
         self.dtype, self.space, self.smallest = self.first.dtype, self.first.space, sizes.smallest
+        prepare(kernels(self.space))  # several at a time
         self.steps = RecordedSteps(self.space)  # of solves, and their memory
         # Steps of solves with pairs in the preconditioner, where a device takes as many each time.
         self.inner: int | None = None
@@ -194,15 +194,18 @@ class MomentMobility:
     @cached_property
     def alone(self) -> Any:
         """The mobility of each sphere alone, by its eleven numbers, shape (11, N)."""
-        return self_mobility(self.space.array_module, self.radii)
+        return self.space.array_module.asarray(self_mobility(self.radii))
 
     @cached_property
     def diagonal(self) -> Any:
         """The diagonal matrix (11, N) that solves take in the place of the mobility."""
-        diagonal = self.alone.copy()
-        diagonal[:6] *= OF_FORCES
-        diagonal[6:] *= OF_STRESSLETS
-        return diagonal
+        parts = np.repeat([[OF_FORCES], [OF_STRESSLETS]], (6, 5), axis=0)
+        return self.space.array_module.asarray(parts * self_mobility(self.radii))
+
+    @cached_property
+    def scales(self) -> Any:
+        """What makes the mobility of each sphere alone 1, on both sides, shape (11, N)."""
+        return self.space.array_module.asarray(self_mobility(self.radii) ** -0.5)
 
     @cached_property
     def tables(self) -> RadiusTables:
@@ -242,7 +245,7 @@ class MomentMobility:
         With three periodic axes far and near field have noises of their own: see
         `parki.suspensions.noise.split`.
         """
-        scales, plan = self.alone**-0.5, self.first
+        scales, plan = self.scales, self.first
         setup: Any = plan.setup
         apart = self.options.periodicity == 3 and self.radii.size > 0
         if not (apart and plan.terms[0].sum.order.is_identity and setup.split.positive):

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from parki.core import RecordedSteps
+from parki.dynamics import conjugate
 from parki.dynamics.close import Slots, kernel
-from parki.dynamics.conjugate import dot
 from parki.dynamics.lubrication import Lubrication
 from parki.errors import ParkiError
-from parki.runtime import ExecutionSpace
+from parki.runtime import ExecutionSpace, load
 from parki.solving.search import threads
 from parki.typing import AnyArray
 
@@ -124,7 +124,7 @@ class PairMatrix:
     """
 
     def __init__(self, space: ExecutionSpace, pairs: Lubrication, mobility: Any) -> None:
-        scales = mobility**0.5
+        self._space, scales = space, mobility**0.5
         self.scale = np.repeat(scales, 3, axis=0)
         self.product = PairProduct(space, pairs, scales)
         self.inverse = self._inverse(space, pairs)
@@ -202,34 +202,27 @@ class PairMatrix:
         the square of the error before the last one: see `enough`.
         """
         acts = self.scale * acts
-        # One launch changes motions and what is left, and one makes both products with the latter.
-        work = np.zeros_like(acts, shape=(3, *acts.shape))
-        motions, left, z = work
-        changes = np.zeros_like(acts, shape=(2, *acts.shape))
-        towards, less = changes
-        left[...] = acts
-        before, power, whole, going, count = 1.0, 0.0, None, True, 0.0
+        space, left = self._space, acts.copy()
+        # Motions; the direction of a step, and how much less is left after it; and z.
+        motions, towards, less, z = np.zeros_like(acts, shape=(4, *acts.shape))
+        states = np.zeros_like(acts, shape=(2 + (most or MOST_STEPS), 7))
+        states[0, ::3] = 1.0
+        vectors = {"towards": towards, "less": less, "motions": motions, "left": left, "z": z}
+        flat = {name: array.reshape(-1) for name, array in vectors.items()} | {"states": states}
         for step in range(most or MOST_STEPS):
             self.inverse(left, z)
-            every, size = dot(left, left), dot(z, left)
-            whole = every if whole is None else whole
-            off, of = every - size, whole - power
-            on = off > ERROR**2 * of + ROUNDING * whole if step else whole > 0
-            going = on if most is None else going & on
-            if most is None and not going:  # for which a device is waited for
+            products = conjugate.dots(space, (left, left), (z, left))
+            _launch("direct", space, step, products, error=ERROR, rounding=ROUNDING, **flat)
+            if most is None and not float(states[step + 1, 3]):  # for which a device is waited for
                 break
-            safe = size / np.where(going, before, 1.0)
-            towards *= np.where(going, safe, 0.0)
-            towards += z
             self.product(towards, less, unit=1.0, sign=-1.0)
-            energy = dot(towards, less)
-            ahead = np.where(going, -size / np.where(going, energy, 1.0), 0.0)
-            work[:2] += ahead * changes
-            power, before, count = power + ahead * size, size, count + going
-        if most is not None:
-            told[0], told[1] = count, off / np.where(of > 0, of, 1.0)
-        elif going:
-            self.enough(MOST_STEPS, MOST_STEPS, off / of)
+            _launch("go", space, step, conjugate.dots(space, (towards, less)), **flat)
+        else:
+            ends = states[step + 1]
+            if most is None:
+                self.enough(MOST_STEPS, MOST_STEPS, float(ends[5] / ends[6]))
+            else:
+                told[0], told[1] = ends[4], ends[5] / ends[6]
         return self.scale * motions, (acts - left - motions) / self.scale
 
     def enough(self, most: int | None, took: float, error: float) -> int | None:
@@ -248,3 +241,10 @@ class PairMatrix:
             f"the lubrication of pairs still has an error of {math.sqrt(max(error, 0.0)):.2g} "
             f"after {MOST_STEPS} iterations; give a roughness, as spheres are too close to contact"
         )
+
+
+def _launch(name: str, space: ExecutionSpace, step: int, products: Any, **arrays: Any) -> None:
+    """Launch a part of a step for all entries of its vectors."""
+    size = arrays["z"].size
+    launch = load("iterate", name, space, REAL="double")
+    launch(size, conjugate.threads(size), arguments=arrays, step=step, products=products)

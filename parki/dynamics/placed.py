@@ -37,7 +37,7 @@ class SameShape:
         self.shape, self.count = shape, len(bodies)
         self.bodies, self.blobs = xp.asarray(bodies), xp.asarray(index)
         self.numbers, self.begins = (
-            xp.asarray(each.astype(np.int32)) for each in (bodies, starts[bodies])
+            xp.asarray(array.astype(np.int32)) for array in (bodies, starts[bodies])
         )
         self.axes = xp.asarray(shape.spin_axes.astype(dtype))
         own = shape.own
@@ -117,8 +117,8 @@ class Placed:
         """Return K u: the velocities of blobs that motions carry; ``arms`` as for `turning`."""
         velocities, arms = self.xp.empty_like(self.arms), self.arms if arms is None else arms
         for kind in self.kinds:
-            given = {"arms": arms, "motions": motions, "velocities": velocities}
-            self._launch("carry", kind, **given)
+            moved = {"arms": arms, "motions": motions, "velocities": velocities}
+            self._launch("carry", kind, **moved)
         return velocities
 
     def torques(self, forces: AnyArray, arms: AnyArray = None) -> Any:
@@ -210,13 +210,13 @@ class Placed:
     def _loads(self) -> Any:
         return self.xp.empty((2, 3, self._count), self.dtype)
 
-    def _answered(self, given: list[Any], matrix: str) -> tuple[Any, Any]:
+    def _answered(self, rows: list[Any], matrix: str) -> tuple[Any, Any]:
         """Return forces and motions by what bodies have in their frames, times a matrix of each.
 
         Where it answers with forces alone, bodies have no motions.
         """
         forces, motions = self.xp.empty_like(self.arms), self.xp.zeros_like(self._loads())
-        for kind, own in zip(self.kinds, given, strict=True):
+        for kind, own in zip(self.kinds, rows, strict=True):
             answers, size = self._multiplied(own, getattr(kind, matrix)), 3 * kind.shape.n
             self._launch("to_lab", kind, frames=self.frames, rotated=answers, values=forces)
             if answers.shape[1] > size:

@@ -25,7 +25,7 @@ import numpy as np
 
 from parki.core import EwaldOptions, like_points
 from parki.dynamics import moments
-from parki.dynamics.conjugate import Show, Solved, conjugate, divide, dot
+from parki.dynamics.conjugate import Show, Solved, conjugate, divide, dot, dots
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
 from parki.dynamics.pair_matrix import FEWEST, PairMatrix
@@ -178,7 +178,7 @@ def solve(
 
     def energy(x: AnyArray, v: AnyArray) -> Any:
         """Return the energy, with spheres alone in the place of a gauge."""
-        whole = dot(x, k) + dot(v, f)
+        whole = dots(equations.mobility.space, (x, k), (v, f)).sum()
         return whole + dot(net, alone - v[:3].mean(axis=1)) if any(gauged) else whole
 
     def carried(v: AnyArray) -> Any:

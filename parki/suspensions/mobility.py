@@ -50,6 +50,7 @@ class SphereMobility:
         self._plans: dict[tuple[str, str], Any] = {}
         self._torque_fields: TorqueFields | None = None  # for noise of torques
         self._steps: RecordedSteps | None = None
+        self._lanczos: RecordedSteps | None = None
         self._noise_products = noise.FIRST  # which the last noise took
         self._shifted: SphereMobility | None = None
         self._shifting = threading.RLock()
@@ -246,8 +247,11 @@ class SphereMobility:
             )
             return numbers
 
-        for moves, acts in [key for key in KINDS if torques or key == ("velocity", "force")]:
-            self.plan(moves, acts).forgo_lists()
+        plans = [self.plan(*key) for key in KINDS if torques or key == ("velocity", "force")]
+        owner, problem, apart = [one.recording for one in plans][-1]
+        self._lanczos = self._lanczos or RecordedSteps(plan.space)
+        # Products of several plans have graphs of their own.
+        self._lanczos.begin(self if torques else owner, problem, apart or torques)
 
         def product(values: AnyArray) -> Any:
             if not torques:
@@ -259,6 +263,7 @@ class SphereMobility:
             product,
             standard_normal((2, *self.shape) if torques else self.shape),
             accuracy,
+            noise.recorded(self._lanczos),
             total=self.ranks.sum,
             scales=scales,
             first=first,

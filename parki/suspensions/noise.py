@@ -25,7 +25,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from parki.core import EwaldOptions, OneDevice, Plan
+from parki.core import EwaldOptions, OneDevice, Plan, RecordedSteps
 from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.interchange import finite, number, shown, to_host
 from parki.typing import AnyArray, ArrayModule
@@ -308,8 +308,18 @@ def _extended(diagonal: AnyArray, beside: AnyArray, weights: AnyArray) -> Any:
         return weights
 
 
+def in_order(_: Any, *works: Callable[[], None] | None) -> None:
+    """Do works one after the other: see `RecordedSteps.around`."""
+    for work in works:
+        if work is not None:
+            work()
+
+
 def advance(
-    matrix: Callable[[Any], Any], total: Callable[[Any], Any], arrays: dict[str, AnyArray]
+    matrix: Callable[[Any], Any],
+    total: Callable[[Any], Any],
+    arrays: dict[str, AnyArray],
+    around: Callable[..., None] = in_order,
 ) -> None:
     """Do steps of Lanczos' iteration, whose numbers stay on the device.
 
@@ -321,27 +331,61 @@ def advance(
         Given are "white", or the vector before and the first one, "start" (2, ...), and the number
         "beside" the diagonal between them; and "scales", if there are any. "basis" (k + 1, ...)
         becomes the first vector and k more, "numbers" (2, k + 1) the diagonal and the numbers
-        beside it, and then the size of "white".
+        beside it, and then the size of "white". "product" has memory for a product, if these may
+        have graphs of their own.
+    around : callable
+        `RecordedSteps.around`, or `in_order`.
     """
-    basis, numbers, before = arrays["basis"], arrays["numbers"], None
-    scales = arrays.get("scales")
-    if "standard_normal" in arrays:
+    basis, numbers, scales = arrays["basis"], arrays["numbers"], arrays.get("scales")
+    last: dict[str, Any] = {}
+
+    def begin() -> None:
+        if "start" in arrays:
+            basis[0] = arrays["start"][1]
+            return
         standard_normal = arrays["standard_normal"]
         size = total((standard_normal * standard_normal).sum(dtype=np.float64)) ** 0.5
         basis[0], numbers[:, -1] = standard_normal / size.astype(standard_normal.dtype), size
-    else:
-        (before, basis[0]), beside = arrays["start"], arrays["beside"]
-    for step, vector in enumerate(basis[:-1]):
-        product = matrix(vector) if scales is None else scales * matrix(scales * vector)
-        if before is not None:
-            product = product - beside * before
+
+    def multiply(step: int) -> None:
+        vector = basis[step]
+        last["product"] = matrix(vector) if scales is None else scales * matrix(scales * vector)
+        if "product" in arrays:
+            arrays["product"][...], last["product"] = last["product"], arrays["product"]
+
+    def orthogonalize(step: int) -> None:
+        product, vector = last["product"], basis[step]
+        if step:
+            product = product - numbers[1, step - 1] * basis[step - 1]
+        elif "start" in arrays:
+            product = product - arrays["beside"] * arrays["start"][0]
         own = total((vector * product).sum())
-        product -= own * vector
+        product = product - own * vector
         # Where nothing is left, the next vector counts for nothing.
         beside = np.maximum(total((product * product).sum()) ** 0.5, TINY)
         np.divide(product, beside, out=basis[step + 1])
         numbers[0, step], numbers[1, step] = own, beside
-        before = vector
+
+    for step in range(len(basis) - 1):
+        first = None if step else begin
+        around(step, first, partial(multiply, step), partial(orthogonalize, step))
+
+
+def recorded(steps: RecordedSteps) -> Callable[..., None] | None:
+    """Return `OneDevice.repeated` for steps that are recorded one by one; None where none are."""
+    if not steps.recorded:
+        return None
+
+    def repeated(name: str, work: Any, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
+        kept = dict(zip(inputs, steps.keep(**inputs), strict=True))
+        kept |= {key: steps.empty(f"{name} {key}", a.shape, a.dtype) for key, a in outputs.items()}
+        like = outputs["basis"]
+        kept["product"] = steps.empty("product", like.shape[1:], like.dtype)
+        work(kept, lambda step, *works: steps.around((name, step), *works))
+        for key, array in outputs.items():
+            steps.space.adapter.copy(array, kept[key])
+
+    return repeated
 
 
 def _combined(weights: AnyArray, blocks: Iterable[Any]) -> Any:

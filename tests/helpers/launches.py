@@ -17,6 +17,8 @@ import pytest
 import parki
 from parki import CellList
 from parki.cells import sorted_points
+from parki.core import RecordedSteps
+from parki.dynamics.conjugate import conjugate
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import make_density, make_moves
 from parki.dynamics.pair_matrix import PairMatrix
@@ -159,6 +161,7 @@ def sort_as_devices_do(dtype: type) -> None:
     pairs.brownian_noise(np.ones((4, 3, pairs.first.size)))
     make_moves(space, make_density(space, np.ones((11, POINTS))))
     move_bodies(dtype)
+    iterate(dtype)
 
 
 def move_bodies(dtype: type) -> None:
@@ -170,6 +173,25 @@ def move_bodies(dtype: type) -> None:
     placed.carried(placed.alone(placed.arms)[1])
     rows, matrix = np.eye(36, dtype=dtype)[:5], kinds[0].answer
     assert (multiplied(space, rows, matrix) == matrix[:5]).all()
+
+
+def iterate(dtype: type) -> None:
+    """Launch the steps of conjugate gradients, for a multiple of the identity."""
+    steps, k = RecordedSteps(get_execution_space("OpenMP")), np.ones((3, 5), dtype)
+    steps.begin(steps, "a host")
+    k[0] = 2.0
+    found = conjugate(
+        steps,
+        lambda x: 3 * x * k,
+        lambda r: (r / 2, np.ones((2, 4), dtype)),
+        lambda _: 0 * k,
+        lambda: (0 * k, np.zeros((2, 4), dtype)),
+        k,
+        lambda *_: 1.0,
+        1e-6,
+        20,
+    )
+    assert np.allclose(found.acts, 1 / 3, rtol=1e-4)
 
 
 def record(dtype: type) -> list[Call]:

@@ -117,6 +117,8 @@ class OneDevice(PlacedOnDevice):
     @property
     def recording(self) -> tuple[object, str, bool]:
         """What steps with products take, which forgo lists: see `Pipeline.recording`."""
+        if self.stages is None:
+            return self, "there are no points", False
         self.forgo_lists()
         long = "" if self.short else "products take longer than their launches"
         return self, self.applications.problem or long, False

@@ -131,6 +131,8 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
     # A recording has a stream of its own, as other threads may record at the same time.
     alone = records() and current.is_capturing()
     stream = _new_stream(cuda) if alone else _stream(cuda, device(), current.ptr)
+    if alone:
+        getattr(_recording, "streams", []).append(stream)
     stream.wait_event(current.record())
     yield
     try:
@@ -138,6 +140,11 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
             work()
     finally:
         current.wait_event(stream.record())
+
+
+# The streams of this thread's recording. They live as long as it: another branch must not get the
+# pointer of one that has ended, by which CuPy would give it memory that the first one still uses.
+_recording = threading.local()
 
 
 @functools.lru_cache(maxsize=64)
@@ -222,6 +229,7 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
     pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
     with cuda.using_allocator(pool.malloc), stream:
         stream.begin_capture()
+        _recording.streams = []
         try:
             work()
             graph = stream.end_capture()
@@ -234,6 +242,8 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
             if refused:
                 raise NotRecordedError(str(error) or type(error).__name__) from error
             raise
+        finally:
+            del _recording.streams
 
     def launch(_: Any = pool) -> None:
         graph.launch(cuda.get_current_stream())
