@@ -65,8 +65,8 @@ class Coulomb(Calculator):
         charges of the atoms.
     kappa : float, optional
         Inverse of a screening length, in 1/angstrom: pairs have ``exp(-kappa r) / r``.
-    epsilon : float
-        Width of Gaussian charges in angstrom, as of `parki.energy`.
+    epsilon : float, or array_like of shape (N,)
+        Width of Gaussian charges in angstrom, of all or of each, as of `parki.energy`.
     exclude : array_like of shape (N,), optional
         Labels of the atoms; pairs of equal labels, such as those of a molecule, are left out.
     **keywords
@@ -96,7 +96,7 @@ class Coulomb(Calculator):
         charges: ArrayLike | Callable[[Atoms], ArrayLike] | None = None,
         *,
         kappa: float | None = None,
-        epsilon: float = 0.0,
+        epsilon: ArrayLike = 0.0,
         exclude: ArrayLike | None = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
@@ -108,7 +108,9 @@ class Coulomb(Calculator):
                     "leave it out"
                 )
         self.charges = charges if callable(charges) or charges is None else _numbers(charges)
-        self.kappa, self.epsilon = kappa, epsilon
+        self.kappa = kappa
+        several = np.ndim(epsilon) > 0
+        self.epsilon: Any = np.array(epsilon, dtype=np.float64) if several else epsilon
         self.exclude = None if exclude is None else np.array(exclude)
         keywords["periodicity"], keywords["box"] = 3, [1.0, 1.0, 1.0]  # replaced in each call
         self.options = EwaldOptions(**keywords)
@@ -145,7 +147,7 @@ class Coulomb(Calculator):
                 replace(self.options, periodicity=len(vectors), box=box),
                 rows=True,
                 kappa=self.kappa,
-                epsilon=self.epsilon,
+                epsilon=xp.asarray(self.epsilon) if np.ndim(self.epsilon) else self.epsilon,
                 exclude=None if self.exclude is None else xp.asarray(self.exclude),
                 virial=self._strained,
             )

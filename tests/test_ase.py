@@ -175,10 +175,13 @@ def test_screening_and_pairs_left_out_and_soft_charges():
     atoms.calc = Coulomb(q, tolerance=1e-9, exclude=[0, 0, 1, 1])
     expected = UNIT * (pairs[:2, 2:] / r[:2, 2:]).sum()
     assert atoms.get_potential_energy() == pytest.approx(expected)
-    atoms.calc = Coulomb(q, tolerance=1e-10, epsilon=0.4)
-    alone = (q**2).sum() / ((2 * np.pi) ** 0.5 * 0.4)
-    expected = UNIT * (alone + (pairs * erf(r / (2**0.5 * 0.4)) / r).sum())
-    assert atoms.get_potential_energy() == pytest.approx(expected)
+    for epsilon in (0.4, [0.4, 0.3, 0.4, 0.3]):
+        atoms.calc = Coulomb(q, tolerance=1e-10, epsilon=epsilon)
+        widths = np.full(4, epsilon)
+        both = np.hypot(widths, widths[:, None])
+        alone = (q**2 / ((2 * np.pi) ** 0.5 * widths)).sum()
+        expected = UNIT * (alone + (pairs * erf(r / both) / r).sum())
+        assert atoms.get_potential_energy() == pytest.approx(expected)
 
 
 IMPOSSIBLE = [
