@@ -16,6 +16,7 @@ from parki.ewald.far import strain
 from parki.ewald.far.strain import SYMBOLS, Waves
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.pipeline.one_shot import sum_once
+from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 # Which axes repeat, and whether the box leans; of the sums that have all branches of kernels.
@@ -293,8 +294,88 @@ def test_charges_take_one_sum(ends, size, rng, space, to_space, to_host, monkeyp
         np.testing.assert_allclose(to_host(found[name]), to_host(array), rtol=0, atol=scale)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "wrt"),
+    [("laplace", ("box", "trg")), ("stokes_dipole", ("lattice",)), ("laplace", ("box", "dens"))],
+)
+def test_each_box_of_many_systems(kernel, wrt, rng):
+    """As of each alone: a tilted box, one that others are shorter than, and two equal ones."""
+    boxes = [np.eye(3), parki.lattice(1.1, 0.9, 1.2, 0.5, -0.4, 0.4)[[1, 2, 0]], 1.2 * np.eye(3)]
+    boxes += [np.array([[1, 0, 0], [3, 0.9, 0], [0.2, 0.3, 1.1]]), np.eye(3)]
+    if "dens" in wrt:  # lengths
+        boxes = [[1, 1.1, 0.9], [1, 1, 1], [1, 1.1, 0.9], [0.9, 1.2, 1], [1, 1, 1]]
+    vectors = [box if np.ndim(box[0]) else np.diag(box) for box in boxes]
+    points = np.hstack([(rng.random((6, 3)) @ box).T for box in vectors])
+    dens = rng.standard_normal(SUMS[kernel].density_shape(30))
+    values = rng.standard_normal(SUMS[kernel].value_shape(30))
+    how, offsets = {"periodicity": 3, "tolerance": 1e-8}, np.arange(6) * 6
+    found = parki.vjp(
+        *(kernel, points, points, dens),
+        **{"values": values, "wrt": wrt, "systems": offsets, "boxes": boxes, **how},
+    )
+    for n, box in enumerate(boxes):
+        of = slice(6 * n, 6 * n + 6)
+        own = points[:, of], points[:, of], dens[..., of]
+        alone = parki.vjp(kernel, *own, values=values[..., of], wrt=wrt, box=box, **how)
+        for name in wrt:
+            one = found[name][n] if name in ("box", "lattice") else found[name][..., of]
+            if one.shape != alone[name].shape:  # a box along the axes, among others
+                one = one.diagonal()
+            np.testing.assert_allclose(one, alone[name], atol=2e-6 * abs(alone[name]).max())
+
+
+def test_tensor_of_boxes():
+    """Its gradient, and that of points and charges, are those of the energies of each system."""
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    rng = np.random.default_rng(3)
+    rows = np.array([np.eye(3) + 0.1 * rng.uniform(-1, 1, (3, 3)) for _ in range(3)])
+    points = np.hstack([(rng.random((6, 3)) @ box).T for box in rows])
+    charges, how = rng.standard_normal(18), {"periodicity": 3, "tolerance": 1e-8}
+    x, q, boxes = (torch.tensor(a, requires_grad=True) for a in (points, charges, rows))
+    offsets = [0, 6, 12, 18]
+    (0.5 * q * parki.torch.laplace(x, x, q, systems=offsets, boxes=boxes, **how)).sum().backward()
+    for n, box in enumerate(rows):
+        of = slice(6 * n, 6 * n + 6)
+        exact = parki.energy(points[:, of], charges[of], rows=False, box=box, **how)
+        strains = exact.forces @ points[:, of].T - exact.virial  # of the box alone
+        right = np.linalg.inv(box).T @ strains.T
+        np.testing.assert_allclose(boxes.grad[n], right, atol=1e-6 * abs(right).max())
+        np.testing.assert_allclose(x.grad[:, of], -exact.forces, atol=1e-6)
+        np.testing.assert_allclose(q.grad[of], exact.potentials, atol=1e-6)
+
+
+def test_compiled_functions_of_boxes():
+    """One graph serves all boxes, with their gradients."""
+    torch = pytest.importorskip("torch")
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    import parki.torch
+
+    rng, counter = np.random.default_rng(3), CompileCounterWithBackend("aot_eager")
+    charges = torch.tensor(rng.standard_normal(12))
+
+    def energy(x, boxes):
+        how = {"periodicity": 3, "tolerance": 1e-8, "systems": [0, 6, 12], "boxes": boxes}
+        return (0.5 * charges * parki.torch.laplace(x, x, charges, **how)).sum()
+
+    compiled = torch.compile(energy, backend=counter, fullgraph=True)
+    for _ in range(3):
+        rows = np.array([np.eye(3) + 0.1 * rng.uniform(-1, 1, (3, 3)) for _ in range(2)])
+        points = np.hstack([(rng.random((6, 3)) @ box).T for box in rows])
+        found = []
+        for function in (energy, compiled):
+            x, boxes = (torch.tensor(a, requires_grad=True) for a in (points, rows))
+            function(x, boxes).backward()
+            found.append((x.grad, boxes.grad))
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    assert counter.frame_count == 1
+
+
 def test_systems(rng):
-    """They add up in one box; boxes of their own have no derivatives."""
+    """They add up in one box."""
     points, (dens, values) = rng.random((3, 9)), rng.standard_normal((2, 9))
     options, (whole, *parts) = parki.EwaldOptions(3, [1, 1, 1]), (slice(9), slice(4), slice(4, 9))
 
@@ -304,8 +385,10 @@ def test_systems(rng):
 
     found, expected = by_box(whole, systems=[0, 4, 9]), sum(map(by_box, parts))
     np.testing.assert_allclose(found, expected, atol=1e-5 * abs(expected).max())
+    given = "yukawa(kappa=2.0)", points, points, dens, options
+    how = {"wrt": ("kappa",), "systems": [0, 4, 9], "boxes": [[1, 1, 1]] * 2}
     with pytest.raises(parki.ParkiValueError, match="parki does not have for systems in boxes of"):
-        by_box(whole, systems=[0, 4, 9], boxes=[[1, 1, 1]] * 2)
+        parki.vjp(*given, values=values, **how)
 
 
 VARIED = Composed().kernel(Face().given("stokes_sl", 3))

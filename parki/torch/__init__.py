@@ -24,7 +24,7 @@ import torch
 
 from parki.core import SUMS, EwaldOptions, LinearMap, Plan, calls, check_normals, take_options
 from parki.errors import ParkiTypeError
-from parki.meaning import refuse_layout, varied
+from parki.meaning import is_tensor, refuse_layout, varied
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
 from parki.torch.graph import Linear, SumFunction
@@ -59,8 +59,8 @@ def _sum(
         Targets and sources, on one device. The same tensor as both has derivatives in both roles.
     {common}
     systems, boxes : optional
-        Where the points of many systems begin, and a box for each of them: see `parki.Plan`. They
-        are constants, as options are.
+        Where the points of many systems begin, and a box for each of them: see `parki.Plan`.
+        Constants, as options are; but ``boxes`` may be a tensor, with first derivatives.
 
     Returns
     -------
@@ -179,16 +179,17 @@ def _taken(
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
 ) -> tuple[Any, str, Any]:
-    """Return normals, options as a text, and the box, if it is a tensor with derivatives."""
-    first = constants.first_box(boxes)
+    """Return normals, options as a text, and the box or boxes, if they have derivatives."""
+    in_tensor = is_tensor(boxes)  # which is read where the sum runs
+    first: Any = (1.0, 1.0, 1.0) if in_tensor else constants.first_box(boxes)
     if torch.compiler.is_compiling():
         constants.watch(norms if options is None else options)
     norms, options = take_options(norms, options, keywords, constants.text_of, first)
     box = varied(keywords.get("box") if keywords else options.box)
     text = options if keywords else constants.text(options)
     if systems is not None or boxes is not None:
-        text = constants.with_systems(text, systems=systems, boxes=boxes)
-    return norms, text, box
+        text = constants.with_systems(text, systems=systems, boxes=in_tensor or boxes)
+    return norms, text, boxes if in_tensor else box
 
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.

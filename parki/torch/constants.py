@@ -100,8 +100,9 @@ def watch(options: Any) -> None:
 
 @_once
 def with_systems(text: str, systems: OfPoints | None, boxes: Any) -> str:
-    """Return such a string with systems and their boxes in it."""
-    return json.dumps(json.loads(text) | Batch.of(systems, boxes)._asdict())
+    """Return such a string with systems and their boxes in it, or True if a tensor has these."""
+    batch = Batch.of(systems, None if boxes is True else boxes)._asdict()
+    return json.dumps(json.loads(text) | batch | ({"boxes": True} if boxes is True else {}))
 
 
 def first_box(boxes: Any) -> Any:
@@ -133,7 +134,8 @@ def read(text: str) -> SumOptions:
     values = json.loads(text)
     systems, boxes = (values.pop(name, None) for name in Batch._fields)
     of_change = values.pop("of_change", False)
-    return SumOptions(_made(values), Batch.of(systems and tuple(systems), boxes), of_change)
+    batch = Batch.of(systems and tuple(systems), None if boxes is True else boxes)
+    return SumOptions(_made(values), batch, of_change, boxes is True)
 
 
 def _made(values: AnyArray) -> EwaldOptions:

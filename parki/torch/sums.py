@@ -8,21 +8,32 @@ several inputs are one string with spaces.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from parki.core import Batch, EwaldOptions, second
 from parki.core import summed as one_shot
+from parki.meaning import values_of
 from parki.typing import AnyArray, AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms", "box")
 
 
 class SumOptions(NamedTuple):
-    """Options; systems and their boxes; and whether the density of a sum is a change of another."""
+    """Options; systems and their boxes; and whether the density of a sum is a change of another.
+
+    ``in_tensor`` says whether the tensor of the box has the boxes.
+    """
 
     options: EwaldOptions
     batch: Batch
     of_change: bool = False
+    in_tensor: bool = False
+
+    def batch_of(self, box: AnyArray | None) -> Batch:
+        """Return systems and boxes."""
+        if not self.in_tensor:
+            return self.batch
+        return Batch.of(self.batch.systems, values_of("boxes", cast(AnyArray, box)))
 
 
 def plain(tensor: AnyArray) -> Any:
@@ -32,8 +43,8 @@ def plain(tensor: AnyArray) -> Any:
 
 def summed(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> Any:
     """Return a sum for targets, sources or None, density, and normals and box or None."""
-    trg, src, dens, norms, _ = map(plain, tensors)
-    options, batch = settings.options, settings.batch
+    trg, src, dens, norms, box = map(plain, tensors)
+    options, batch = settings.options, settings.batch_of(box)
     if settings.of_change:
         inputs = named((trg, src, dens, norms, None))
         return second.summed(one_shot, kernel, options, batch, inputs)
@@ -54,7 +65,8 @@ def pulled(
     """Return the derivatives by ``wrt``, by name, for inputs, their moves, and values."""
     *arrays, values = map(plain, tensors)
     inputs, moves, names = named(arrays[:5]), named(arrays[5:]), tuple(wrt.split())
-    parts = second.pulled(kernel, settings.options, settings.batch, inputs, values, names, moves)
+    batch = settings.batch_of(inputs.get("box"))
+    parts = second.pulled(kernel, settings.options, batch, inputs, values, names, moves)
     return {n: part.to(inputs["box"]) if n == "box" else part for n, part in parts.items()}
 
 
@@ -62,4 +74,5 @@ def pushed(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> A
     """Return the change of a sum for inputs and their changes, or of this for others."""
     arrays = [plain(tensor) for tensor in tensors]
     inputs, tangents, moves = (named(arrays[n : n + 5]) for n in (0, 5, 10))
-    return second.pushed(kernel, settings.options, settings.batch, inputs, tangents, moves)
+    batch = settings.batch_of(inputs.get("box"))
+    return second.pushed(kernel, settings.options, batch, inputs, tangents, moves)

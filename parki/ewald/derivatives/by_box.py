@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from operator import add, sub
 from typing import Any, NamedTuple, cast
 
@@ -51,12 +52,12 @@ STEP = 0.01
 WEIGHTS = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 
 
-def check_box(boxes: Boxes | None, by: str = "the box") -> None:
-    """Refuse derivatives of systems in many boxes by the box, or by what takes them."""
+def check_box(boxes: Boxes | None, asked: str) -> None:
+    """Refuse what was ``asked`` of systems in boxes of their own."""
     if boxes is not None:
         raise ParkiValueError(
-            f"a derivative by {by} was asked for, which parki does not have for systems in boxes "
-            "of their own; sum the systems of each box in a call of its own"
+            f"{asked} was asked for, which parki does not have for systems in boxes of their own; "
+            "sum the systems of each box in a call of its own"
         )
 
 
@@ -113,6 +114,8 @@ def by_lattice(
 ) -> Array:
     """Return the derivative by lattice vectors, shape (3, 3), a row for each.
 
+    Where systems have boxes of their own, it is one for each, shape (S, 3, 3).
+
     Each rank takes its own targets, whose derivatives add up, and the sources of all ranks.
 
     Parameters
@@ -133,11 +136,34 @@ def by_lattice(
     ranks : Ranks
         What all ranks share.
     systems : Systems, optional
-        In one box, whose derivatives add up.
+        Derivatives of systems in one box add up.
     motion : array, shape (3, 3), optional
         A strain of points and box, for how the derivative of charges changes along it, with changes
         of the derivatives by points.
     """
+    if systems is not None and systems.boxes is not None and {*values} == {"u"} and strains:
+        sums = [systems.sums((g[:, None] * x).reshape(9, -1).astype(np.float64)) for x, g in moves]
+        of_each = to_host(reduce(sub, sums, reduce(add, strains))).T.reshape(-1, 3, 3)
+        inverse = np.linalg.inv(systems.boxes).swapaxes(1, 2)
+        return np.asarray(inverse @ of_each.swapaxes(1, 2))
+    if systems is not None and systems.boxes is not None:
+        ends = zip(pairwise(systems.targets), pairwise(systems.sources), systems.boxes, strict=True)
+        return np.array(
+            [
+                by_lattice(
+                    kernel,
+                    trg[:, t],
+                    trg[:, t] if trg is src else src[:, s],
+                    dens[..., s],
+                    norms if norms is None else norms[:, s],
+                    options.within(tuple(map(tuple, box.tolist()))),
+                    values={name: rows[..., t] for name, rows in values.items()},
+                    moves=[(x[:, n], g[:, n]) for (x, g), n in zip(moves, (t, s), strict=True)],
+                    motion=motion,
+                )
+                for t, s, box in ((slice(*a), slice(*b), box) for a, b, box in ends)
+            ]
+        )
     whole = vectors_of(options)
     moments = [
         (slopes[:, None].astype(np.float64) * points).sum(axis=-1) for points, slopes in moves

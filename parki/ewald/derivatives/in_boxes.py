@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, grouped
 from parki.ewald.geometry.systems import (
@@ -25,8 +26,11 @@ from parki.ewald.points.extent import warn_of_boxes
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.maps import Arrays
-from parki.interchange import as_given, names_of
+from parki.interchange import as_given, names_of, to_host
 from parki.typing import AnyArray, DerivedBy
+
+Array = NDArray[np.float64]
+NAMES = {"box", "lattice"}  # of derivatives by boxes
 
 
 class Part(NamedTuple):
@@ -51,6 +55,7 @@ class InBoxes(NamedTuple):
     request: SumRequest
     cloud: Cloud
     groups: list[Group]
+    boxes: tuple[Any, ...]
 
     @classmethod
     def checked(
@@ -64,8 +69,9 @@ class InBoxes(NamedTuple):
         boxes: tuple[Any, ...],
         systems: SystemsLike,
         exclude: LabelsLike,
+        apart: bool = False,
     ) -> InBoxes:
-        """Return the systems; refuse impossible arguments.
+        """Return the systems; refuse impossible arguments. For ``apart`` see `grouped`.
 
         Raises
         ------
@@ -83,8 +89,10 @@ class InBoxes(NamedTuple):
         check_systems(cloud.systems, cloud.arrays, cloud.space, options)  # by the user's variants
         check_systems_of_boxes(cloud.systems.count if cloud.systems else None, len(boxes))
         exact = cloud.src.dtype == np.float64
-        groups = grouped(options, boxes, several=_several(request, cloud, options), exact=exact)
-        checked = cls(request, replace(cloud, options=options), groups)
+        groups = grouped(
+            options, boxes, several=_several(request, cloud, options), exact=exact, apart=apart
+        )
+        checked = cls(request, replace(cloud, options=options), groups, boxes)
         if cloud.labels and cloud.labels is not exclude:
             checked.warn_of_long(cloud.labels)
         return checked
@@ -97,19 +105,23 @@ class InBoxes(NamedTuple):
             _, of_group = group.marked(columns, self.systems, labels)
             warn_of_long(cast(Labels, of_group), {"trg": trg, "src": src}, group.options)
 
-    def warn_of_images(self, boxes: tuple[Any, ...]) -> None:
+    def warn_of_images(self) -> None:
         """Warn where the mean of a double layer depends on images, in the boxes as given."""
         normals = "norms" in self.cloud.arrays and self.cloud.options.dl_mean is None
         for group in self.groups if normals else ():
             if group.boxes is not None:
                 columns = self.columns(group)
-                as_written = [np.array(boxes[n]) for n in group.numbers]
                 warn_of_boxes(
                     group.marked(columns, self.systems, None)[0],
                     self.cloud.src[..., columns.place("src")],
-                    np.array([box if box.ndim == 2 else np.diag(box) for box in as_written]),
+                    np.array([self._vectors(n) for n in group.numbers]),
                     group.boxes.vectors,
                 )
+
+    def _vectors(self, system: int) -> Array:
+        """Return the vectors of a system's box, in rows, as they were given."""
+        box = np.array(self.boxes[system], dtype=float)
+        return box if box.ndim == 2 else np.diag(box)
 
     @property
     def systems(self) -> Systems:
@@ -137,7 +149,9 @@ class InBoxes(NamedTuple):
         )
         dens, derivatives = self._density(dens), Arrays()
         moves = self._moves("moves", moves)
-        for part in self.parts(dens):
+        lattices = np.zeros((len(self.boxes), 3, 3))
+        inner = dict.fromkeys("lattice" if name in NAMES else name for name in wrt)
+        for group, part in zip(self.groups, self.parts(dens), strict=True):
             columns, weights = part.columns, []
             for n, rows in v.items():
                 own = columns.take(n, rows)
@@ -150,16 +164,36 @@ class InBoxes(NamedTuple):
                 part.norms,
                 part.options,
                 values=weights[0] if isinstance(want, str) else weights,
-                wrt=wrt,
+                wrt=(*inner,),
                 want=want,
                 exclude=part.labels,
                 systems=part.systems,
                 moves=self._moved(columns, moves),
             )
+            if "lattice" in by_name:
+                lattices[group.numbers] = self._by_lattices(group, by_name.pop("lattice"))
             for name, rows in by_name.items():
                 self._scatter(columns, name, rows, derivatives)
+        for name in {*wrt} & NAMES:
+            edges = name == "box" and all(np.ndim(box[0]) == 0 for box in self.boxes)
+            found = lattices.diagonal(axis1=1, axis2=2) if edges else lattices
+            derivatives[name] = space.array_module.asarray(found.astype(dtype))
         like = values if isinstance(want, str) else values[0]
-        return {name: as_given(array, like) for name, array in derivatives.items()}
+        return {name: as_given(derivatives[name], like) for name in wrt}
+
+    def _by_lattices(self, group: Group, derivatives: AnyArray) -> Array:
+        """Return derivatives by the vectors of the systems of a group, as they were given.
+
+        The derivative D of rotated vectors M makes ``M^T D``, that by strains of the box, which
+        rotates.
+        """
+        by_rows = np.asarray(to_host(derivatives), dtype=float).reshape(-1, 3, 3)
+        if group.boxes is None:
+            return by_rows
+        matrices, rotations = group.boxes
+        strains = rotations.swapaxes(1, 2) @ matrices.swapaxes(1, 2) @ by_rows @ rotations
+        vectors = np.array([self._vectors(n) for n in group.numbers])
+        return np.asarray(np.linalg.inv(vectors).swapaxes(1, 2) @ strains)
 
     def jvp(
         self,
@@ -263,5 +297,5 @@ def _several(request: SumRequest, cloud: Cloud, options: EwaldOptions) -> bool:
     if cloud.src.dtype == np.float32 and not cloud.same:  # which may be a period apart
         return False
     kind = SUMS[cast(str, request.kernel)]
-    whole = kind.symbol.grids == 1 and not kind.overlap_correction
+    whole = kind.symbol.grids == 1 and not (kind.overlap_correction or kind.pair.point_radii)
     return whole and kind.symbol.up is None and options.dl_mean != "flux"

@@ -98,7 +98,7 @@ def _pulled(
     if left or not moves:
         in_two_roles = "src" not in points and "trg" in names
         lattice: DerivedBy = "box"
-        if "box" in points and points["box"].ndim == 2:
+        if "box" in points and points["box"].ndim == (2 if batch.boxes is None else 3):
             lattice = "lattice"
         wrt = [lattice if name == "box" else cast(DerivedBy, name) for name in names]
         if in_two_roles:
@@ -312,7 +312,7 @@ def unboxed(
 
     Points that move along with the box, as in a loss on the stress, have no move but by rounding.
     """
-    check_box(batch.boxes)
+    check_box(batch.boxes, "a second derivative by the box, or a change,")
     box = to_host(moves["box"])
     rows = (box if box.ndim == 2 else np.diag(box)) * np.outer(options.periodic, options.periodic)
     strain = (np.linalg.inv(vectors_of(options)) @ rows).T

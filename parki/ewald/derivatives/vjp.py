@@ -76,15 +76,17 @@ def vjp(
         if there are k densities.
     wrt : tuple of {"dens", "norms", "trg", "src", "box", "lattice", "kappa", "alpha", "epsilon"}
         Inputs to differentiate with respect to; "box", or "lattice" for a row for each lattice
-        vector even where the box has lengths. Points stay where they are while the box changes:
-        see ``docs/derivatives.md``. The last three are parameters of sums.
+        vector even where the box has lengths; with ``boxes`` of each system. Points stay where
+        they are while the box changes: see ``docs/derivatives.md``. The last three are parameters
+        of sums.
 
     Returns
     -------
     dict of str to array
         The derivatives by the names of ``wrt``: in the shape of that argument and the library of
         ``values``. Derivatives with respect to normals, points and the box are summed over k
-        densities. For the errors see ``docs/derivatives.md``.
+        densities. For ``boxes`` they have the shape (S, 3) of lengths, or (S, 3, 3). For the
+        errors see ``docs/derivatives.md``.
 
     Raises
     ------
@@ -345,9 +347,9 @@ def _in_boxes(
     systems: SystemsLike,
     exclude: LabelsLike,
 ) -> InBoxes:
-    """Return systems in boxes of their own; refuse derivatives ``by`` what is not one for all."""
-    for name in {*by} & {*NAMES, *SUMS.parameters}:
-        check_box(boxes, "the box" if name in NAMES else name)
+    """Return systems in boxes of their own; refuse derivatives ``by`` parameters."""
+    for name in {*by} & {*SUMS.parameters}:
+        check_box(boxes, f"a derivative by {name}")
     return InBoxes.checked(
         SumRequest.of(kernel, want, options),
         trg,
@@ -357,4 +359,5 @@ def _in_boxes(
         boxes=rows_of_boxes(boxes),
         systems=systems,
         exclude=exclude,
+        apart=not {*by}.isdisjoint(NAMES),
     )

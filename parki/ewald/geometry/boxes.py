@@ -144,7 +144,12 @@ class Group(NamedTuple):
 
 
 def grouped(
-    options: EwaldOptions, boxes: tuple[Any, ...], *, several: bool, exact: bool
+    options: EwaldOptions,
+    boxes: tuple[Any, ...],
+    *,
+    several: bool,
+    exact: bool,
+    apart: bool = False,
 ) -> list[Group]:
     """Return the groups of systems that are summed at once.
 
@@ -158,11 +163,15 @@ def grouped(
         Whether a sum may take several boxes.
     exact : bool
         Whether it may take rotated ones, of points that rounding then moves.
+    apart : bool
+        Whether each system needs a box of its own, if others have the same one.
     """
     by_box: dict[Any, list[int]] = {}
     for number, box in enumerate(boxes):
         by_box.setdefault(box, []).append(number)
-    if not several or len(by_box) == 1:
+    if apart and not (several and exact):
+        return [Group(options.within(box), [number]) for number, box in enumerate(boxes)]
+    if not several or (len(by_box) == 1 and not (apart and len(boxes) > 1)):
         return [Group(options.within(box), numbers) for box, numbers in by_box.items()]
     options.within(boxes[0])  # of the others, what is right is not looked at one by one
     distinct = [*by_box]
@@ -184,8 +193,8 @@ def grouped(
             first.sides = np.maximum(first.sides, sides[n])
     groups = list[Group]()
     for one in bins:
-        if len(one.members) == 1:
-            box = distinct[one.members[0]]
+        box = distinct[one.members[0]]
+        if len(one.members) == 1 and not (apart and len(by_box[box]) > 1):
             groups.append(Group(options.within(box), by_box[box]))
             continue
         members = sorted((number, n) for n in one.members for number in by_box[distinct[n]])

@@ -211,7 +211,7 @@ class Placement:
         in_boxes = InBoxes.checked(
             request, trg, src, norms, options, boxes=boxes, systems=systems, exclude=exclude
         )
-        in_boxes.warn_of_images(boxes)
+        in_boxes.warn_of_images()
         self._groups, cloud = self._groups or in_boxes.groups, in_boxes.cloud.owned()
         for group in self._groups if request.composite else ():  # of which maps look nowhere
             columns = in_boxes.columns(group).points(cloud.trg, cloud.src, None)
