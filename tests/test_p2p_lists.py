@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers.recording import let_the_host_record
 
 import parki
 from parki.cli import timing
@@ -19,6 +20,7 @@ from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.one_shot import place_and_sum
 from parki.ewald.points import take_cloud
 from parki.ewald.sums import SUMS
+from parki.runtime.spaces import host
 
 # Around the points that need more than one batch of looks.
 CROWD = 1500
@@ -244,6 +246,30 @@ def test_a_failure_while_lists_are_made_leaves_none(monkeypatch):
     for _ in range(3):
         assert close(plan(dens), first)
     assert lists.kept
+
+
+def test_recorded_sums_of_several_densities_begin_no_lists(monkeypatch):
+    """They would wait for the device, which ended the recording of all later sums."""
+    let_the_host_record(monkeypatch)
+    recorded = []
+
+    def record(work):
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(host, "capturing", lambda: True)
+            within.setattr(p2p_lists, "to_host", None)
+            work()
+        recorded.append(work)
+        return work
+
+    monkeypatch.setattr(host, "record", record)
+    points, _ = cloud(2000)
+    dens = np.random.default_rng(1).standard_normal((5, 2000))
+    plan = plan_of(points)
+    for step in range(6):
+        plan.update_points(points + 1e-6 * step, points + 1e-6 * step)
+        found = plan(dens)
+    assert len(recorded) == 2  # of placing, and of the sums
+    assert close(found[4], plan_of(points + 5e-6)(dens[4]))
 
 
 def test_targets_out_of_reach():

@@ -423,6 +423,9 @@ class P2P:
         and box move by ``motion x``.
         """
         done, rows, xp = 0, self.rows, self.sources.xp
+        if self.lists is not None and not self.lists.kept:
+            # Lists that the second density would begin wait for the device, which ends a recording.
+            lists = lists and not self.sources.space.adapter.capturing()
         launches, derived = self.launches, self.launch_arguments.get("derivatives", {})
         if weights is not None or motion is not None:
             by, derived = self.derived(weights is not None, motion is not None)
