@@ -14,7 +14,7 @@ import parki
 from parki.ewald.choice import cost, machines, times
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.cost import USUAL
-from parki.ewald.far.padding import SMOOTH, Lengths, Tables, pad
+from parki.ewald.far.padding import SMOOTH, Lengths, TransformLengths, pad
 from parki.ewald.far.sizes import owner_tiles
 
 
@@ -195,7 +195,7 @@ def test_passes_of_transforms():
     box, steps = np.ones(3), np.full(3, 1 / 32)
     assert pad(3, box, steps, 8, 0.2, math.inf, 1e-4).values() == (3 * 32**3, 0, 0)
     padding = pad(1, box, steps, 8, 0.2, math.inf, 1e-4)
-    twice = Tables(Lengths((n, 2.0) for n in SMOOTH if n < 2000))
+    twice = TransformLengths(Lengths((n, 2.0) for n in SMOOTH if n < 2000))
     along = padding.local[0] * padding.grid[1] * padding.grid[2]
     assert padding.values()[:2] == (0, along)
     assert padding.values(twice) == pytest.approx((0, along, 2 * padding.values()[2]))

@@ -15,7 +15,7 @@ import parki
 from parki.cli import main as cli
 from parki.cli import timing, tune
 from parki.ewald.choice import cost, machines
-from parki.ewald.far.padding import EQUAL, MOST, SMOOTH, Lengths, Tables
+from parki.ewald.far.padding import EQUAL, MOST, SMOOTH, Lengths, TransformLengths
 from parki.reference import direct_sum
 from parki.runtime import get_execution_space
 from parki.settings import cache_directory
@@ -314,7 +314,7 @@ def test_lengths_of_slow_lines_are_avoided():
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 def test_a_plan_follows_the_table(periodicity, own_cache):
     space = get_execution_space("Serial")
-    tables = dict.fromkeys(("float64", "float32"), Tables(*(Lengths(TABLE),) * 3))
+    tables = dict.fromkeys(("float64", "float32"), TransformLengths(*(Lengths(TABLE),) * 3))
     machines.use(space, machines.built_in(space) | {"lengths": tables})
     rng = np.random.default_rng(3)
     points = rng.random((3, 400))

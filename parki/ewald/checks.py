@@ -251,17 +251,17 @@ def _count(targets: AnyArray) -> int:
 
 def _more_accurate(task: Task, points: SurveyedCloud) -> EwaldOptions:
     """Return options for a more accurate sum of the same points, with other parameters."""
-    given, blob = task.options, task.sum.pair.blob
+    options, blob = task.options, task.sum.pair.blob
     # Such blobs have that one alone.
     split: Split = "prolate" if blob and blob.algebraic else "hasimoto"
-    return type(given)(
-        given.periodicity,
-        given.box,
+    return type(options)(
+        options.periodicity,
+        options.box,
         finer_tolerance(points.tolerance),
         execution_space=task.space,
-        dl_mean=given.dl_mean or "zero",
-        exclude_image=given.exclude_image,
-        expert=Expert(split=split, executor=given.expert.executor),
+        dl_mean=options.dl_mean or "zero",
+        exclude_image=options.exclude_image,
+        expert=Expert(split=split, executor=options.expert.executor),
     )
 
 

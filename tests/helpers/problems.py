@@ -9,7 +9,7 @@ from scipy.special import i0e, i1e, ive
 from parki.ewald.choice import machines
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.problem import Problem
-from parki.ewald.far.padding import NO_TABLES
+from parki.ewald.far.padding import EQUAL_LENGTHS
 from parki.ewald.lattice import Lattice
 from parki.ewald.split.window import KaiserBessel
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 def numbers(file, **changes):
     """Return shipped cost constants, equal for all lengths, except for ``changes``."""
     return replace(
-        machines.of_file(machines.shipped(file), "float64"), **{"lengths": NO_TABLES} | changes
+        machines.of_file(machines.shipped(file), "float64"), **{"lengths": EQUAL_LENGTHS} | changes
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parki.ewald.far.padding import NO_TABLES, Tables
+from parki.ewald.far.padding import EQUAL_LENGTHS, TransformLengths
 
 # Variants of P2P, P2G and G2P that are best nearly everywhere, by whether they run on a device.
 USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
@@ -62,7 +62,7 @@ class Machine:
         The usual variants of P2P, P2G and G2P.
     workers : float
         Divisor of all times except launches: threads over the threads of the measurement.
-    lengths : Tables
+    lengths : TransformLengths
         Lengths of transforms and their costs, by which the values of FGC are weighted.
     lanes : int
         Numbers in a vector, by which windows are computed; 1 on devices.
@@ -76,7 +76,7 @@ class Machine:
     seconds: Mapping[str, tuple[float, ...]]
     usual: tuple[str, str, str]
     workers: float = 1.0
-    lengths: Tables = NO_TABLES
+    lengths: TransformLengths = EQUAL_LENGTHS
     lanes: int = 1
     threads: int = 1
     degrees: int = 2

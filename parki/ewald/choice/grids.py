@@ -95,14 +95,14 @@ def coarsest(problem: Problem, split: Split) -> float:
 def fit(problem: Problem, step: float) -> Array:
     """Return spacings near ``step`` that divide periodic edges into numbers fast for FFTs."""
     steps = np.full(3, step)
-    tables = problem.machine.lengths
+    lengths = problem.machine.lengths
     for axis in range(problem.lattice.periodicity):
         edge = float(problem.lattice.edges[axis])
         least = max(edge / step, FEWEST)
         if problem.lattice.periodicity == 3:
-            length = tables.boxes.at_least(least, 3)
+            length = lengths.boxes.at_least(least, 3)
         else:
-            length = (tables.lines if axis == 0 else tables.planes).at_least(least, 1)
+            length = (lengths.lines if axis == 0 else lengths.planes).at_least(least, 1)
         steps[axis] = edge / length
     return steps
 

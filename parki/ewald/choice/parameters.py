@@ -20,7 +20,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.choice.times import far_times, near_time
-from parki.ewald.far.padding import NO_TABLES
+from parki.ewald.far.padding import EQUAL_LENGTHS
 from parki.ewald.split.core import Algebraic, AnyCore, Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
@@ -170,14 +170,14 @@ def _select(problem: Problem) -> Parameters:
     return best
 
 
-def check_cutoff(problem: Problem, name: str, given: float, length: float, single: bool) -> None:
+def check_cutoff(problem: Problem, name: str, value: float, length: float, single: bool) -> None:
     """Refuse a cut-off of the user's that no sum can take.
 
     Parameters
     ----------
     problem : Problem
     name : {"cutoff", "sources_per_cell"}
-    given : float
+    value : float
         The option that sets it, as it was given.
     length : float
         Cube root of the box's volume, in the user's unit.
@@ -196,14 +196,14 @@ def check_cutoff(problem: Problem, name: str, given: float, length: float, singl
     if not least <= cutoff <= most:
         means = f", which makes a cut-off of {cutoff * length:.3g}" if name != "cutoff" else ""
         raise ParkiValueError(
-            f"{name} is {given:g}{means}, beyond all use in a box of edges of up to "
+            f"{name} is {value:g}{means}, beyond all use in a box of edges of up to "
             f"{longest * length:.3g}; expected a cut-off from {least * length:.3g} to "
             f"{most * length:.3g}; leave it to parki, which takes the fastest one"
         )
     neighbours = problem.pairs(cutoff) / (problem.systems * problem.targets)
     if single and problem.want != ("u",) and neighbours < NEIGHBOURS_OF_SINGLE:
         raise ParkiValueError(
-            f"{name} is {given:g}, so that {neighbours:.2g} sources are about within the cut-off "
+            f"{name} is {value:g}, so that {neighbours:.2g} sources are about within the cut-off "
             f"of a target, and single precision would lose pressures and gradients to rounding; "
             f"expected {NEIGHBOURS_OF_SINGLE:g} at least; leave it to parki, which takes the "
             "fastest one, or pass float64 arrays and precision='full'"
@@ -334,7 +334,7 @@ def _best_cutoff(problem: Problem) -> float:
     The search walks from a typical cut-off in the direction of falling time until it rises twice.
     """
     # Cheap lengths change from grid to grid, which would scatter the times of the scan.
-    problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
+    problem = replace(problem, machine=replace(problem.machine, lengths=EQUAL_LENGTHS))
     most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
     least = max(min(_LEAST, most / 2), _core_radius(problem))
     most = max(most, 2 * least)

@@ -122,7 +122,7 @@ class Problem:
             cutoff=cutoff,
             band=split.band,
             tolerance=self.tolerance,
-            tables=self.machine.lengths,
+            lengths=self.machine.lengths,
         )
 
     @property

@@ -87,7 +87,7 @@ class Lengths:
 EQUAL = Lengths()
 
 
-class Tables(NamedTuple):
+class TransformLengths(NamedTuple):
     """Lengths for each way in which transforms run.
 
     Attributes
@@ -105,7 +105,7 @@ class Tables(NamedTuple):
     boxes: Lengths = EQUAL
 
 
-NO_TABLES = Tables()
+EQUAL_LENGTHS = TransformLengths()
 
 
 # Change of the field by fading, over the tolerance: far below the other errors.
@@ -223,7 +223,7 @@ class Padding:
             for first in range(max(start, begin), min(stop, end), size)
         ]
 
-    def values(self, lengths: Tables = NO_TABLES) -> tuple[float, float, float]:
+    def values(self, lengths: TransformLengths = EQUAL_LENGTHS) -> tuple[float, float, float]:
         """Return the real values of one component over all passes of its transforms.
 
         They are of boxes along all axes, of lines along x, and of padded planes, whose complex
@@ -253,7 +253,7 @@ def pad(
     cutoff: float,
     band: float,
     tolerance: float,
-    tables: Tables = NO_TABLES,
+    lengths: TransformLengths = EQUAL_LENGTHS,
 ) -> Padding:
     """Return the sizes for a box and grid.
 
@@ -270,7 +270,7 @@ def pad(
         Largest wavenumber of the split; it may be infinite.
     tolerance : float
         Allowed contribution of images, relative to the mode.
-    tables : Tables
+    lengths : TransformLengths
         Lengths to choose from.
     """
     edges, spacings = box.tolist(), steps.tolist()  # plain numbers: this is called many times
@@ -298,7 +298,7 @@ def pad(
     wall = math.inf
     for axis in range(periodicity, 3):
         # The cost to minimise is n (cost(n) + OTHER_AXES) for lines and n^2 cost(n) for planes.
-        table, axes = (tables.lines, 1) if axis == 0 else (tables.planes, 2)
+        table, axes = (lengths.lines, 1) if axis == 0 else (lengths.planes, 2)
         plain[axis] = table.at_least(exact[axis] + 2.5 * points, axes)
         least = (2 * (edges[axis] + kept) + width) / spacings[axis]
         local[axis] = table.at_least(max(least, grid[axis]), axes)
@@ -321,9 +321,9 @@ def pad(
             mode = math.ceil((half + math.sqrt(half**2 + c * d * rest)) / rest)
             if mode >= last:
                 break
-            y, z = plain[1], max(plain[2], tables.planes.at_least(b + d / mode, 2))
+            y, z = plain[1], max(plain[2], lengths.planes.at_least(b + d / mode, 2))
             if periodicity == 1:
-                y = max(y, tables.planes.at_least(a + c / mode, 2))
+                y = max(y, lengths.planes.at_least(a + c / mode, 2))
             before = math.prod(levels[-1].lengths[1:])
             if y * z <= SMALLER * before and (before - y * z) * (last - mode) >= SAVED:
                 levels.append(Level(mode, (plain[0], y, z), False))

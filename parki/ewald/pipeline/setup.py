@@ -86,8 +86,16 @@ class Setup:
         if task.options.expert.radial != "polynomial":
             split = split.endless  # whose formulas the literature evaluates
         kind = SUMS[in_unit(task.sum.name, solver_box.unit)]
-        window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
-        padding = pad(lattice.periodicity, lattice.edges, steps, *window)
+        padding = pad(
+            lattice.periodicity,
+            lattice.edges,
+            steps,
+            points=chosen.points,
+            cutoff=cutoff,
+            band=split.band,
+            tolerance=problem.tolerance,
+            lengths=problem.machine.lengths,
+        )
         core = chosen.core and chosen.core.scaled(scale)
         radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(

@@ -86,19 +86,19 @@ class Shells(OfPoints):
 
     def factor(self, order: int) -> Factor:
         """Return the factor of points times the shells', as a polynomial in k^2."""
-        given = self.base.factor(order)
-        end = min(given.end, GONE)
+        base = self.base.factor(order)
+        end = min(base.end, GONE)
 
         def values(t: Array) -> Array:
             x = end * (t + 1) / 2
-            polynomial = np.polyval(given.coefficients, x - given.shift)
-            return np.asarray(polynomial * self._shape(np.sqrt(x / given.scale)))
+            polynomial = np.polyval(base.coefficients, x - base.shift)
+            return np.asarray(polynomial * self._shape(np.sqrt(x / base.scale)))
 
-        more = int(math.sqrt(end / given.scale) * self.reach)
-        series = sampled(values, given.coefficients.size + 30 + more)
+        more = int(math.sqrt(end / base.scale) * self.reach)
+        series = sampled(values, base.coefficients.size + 30 + more)
         powers = horner_order(series, series.size - 1)
         powers *= (end / 2) ** -np.arange(series.size - 1.0, -1, -1)
-        return Factor(powers, given.scale, end / 2, end, given.decays)
+        return Factor(powers, base.scale, end / 2, end, base.decays)
 
     def near(self, r: ArrayLike) -> tuple[Array, ...]:
         """Return the near field of points that are as far from their end."""

@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 
 from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import STAGES, USUAL, Machine, stage_of
-from parki.ewald.far.padding import Lengths, Tables
+from parki.ewald.far.padding import Lengths, TransformLengths
 from parki.interchange import vector_row
 from parki.runtime import ExecutionSpace, private
 from parki.runtime import shipped as compiled
@@ -77,11 +77,11 @@ def built_in(space: ExecutionSpace) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def shipped(file: str) -> dict[str, Any]:
-    """Return the content of a file that ships with parki, with its lengths as `Tables`."""
+    """Return the content of a file that ships with parki, with `TransformLengths`."""
     content = json.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))
     for precision, tables in content["lengths"].items():
         named = {name: Lengths(table) for name, table in tables.items()}
-        content["lengths"][precision] = Tables(**named)
+        content["lengths"][precision] = TransformLengths(**named)
     return dict(content)
 
 
