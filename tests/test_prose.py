@@ -107,8 +107,9 @@ def test_manual_is_short():
     pages = [page for page in PAGES if page.parent != DOCS / "notebook" and page.stem not in others]
     counts = {page.name: words(page.read_text(encoding="utf-8")) for page in pages}
     del counts["CONTRIBUTING.md"]
-    # 23 500, and 800 for the recipes, the calculator of ASE, and how to release.
-    assert sum(counts.values()) < 24_300, counts
+    # 23 500, and 800 for the recipes, the calculator of ASE, and how to release; 500 for charges
+    # that are soft, and that respond.
+    assert sum(counts.values()) < 24_800, counts
 
 
 def test_docstrings_have_none_of_these_phrases():

@@ -1,11 +1,13 @@
 """What programs that solve for surfaces and bodies need around a plan.
 
-pairs      `near_pairs`: sources near targets, for local corrections as sparse matrices
-display    `Progress`: iterations, residual and time left on a terminal
-rotations  quaternions of bodies
+pairs        `near_pairs`: sources near targets, for local corrections as sparse matrices
+equilibrium  `equilibrate`: charges and dipoles that respond, where their energy is least
+display      `Progress`: iterations, residual and time left on a terminal
+rotations    quaternions of bodies
 """
 
 from parki.solving.display import Progress
+from parki.solving.equilibrium import Equilibrium, equilibrate
 from parki.solving.pairs import NearPairs, near_pairs
 
-__all__ = ["NearPairs", "Progress", "near_pairs"]
+__all__ = ["Equilibrium", "NearPairs", "Progress", "equilibrate", "near_pairs"]
