@@ -12,8 +12,9 @@ plans           `Plan`, made by users; `AnyPlan`, also over ranks; `OneDevice`, 
 linear maps     `LinearMap`, a plan at its current points; `linear_operator`, for SciPy and CuPy
 accuracy        `Check`, an error measured, by a sum of the `finer_tolerance`
 ranks           `Ranks`; `SERIAL` is this process alone
-graphs          `second`, first and second derivatives as frameworks take them; `Batch`, systems
-                and boxes as they keep them; `first_box`
+graphs          `second`, first and second derivatives as frameworks take them, and `saved`, first
+                ones by what a sum has saved; `Batch`, systems and boxes as they keep them;
+                `first_box`
 =============== ==================================================================================
 
 `parki.mesh` is a face of the far field, and imports that, too. Programs of users import `parki`,
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from parki.ewald.api import calls, summed
 from parki.ewald.checks import Check, finer_tolerance
-from parki.ewald.derivatives import second
+from parki.ewald.derivatives import saved, second
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.geometry.systems import Batch, first_box
 from parki.ewald.options import EwaldOptions
@@ -71,6 +72,7 @@ __all__ = [
     "kernel",
     "like_points",
     "linear_operator",
+    "saved",
     "second",
     "summed",
     "take_cloud",

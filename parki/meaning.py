@@ -129,7 +129,7 @@ def variable(value: Any) -> str:
         return derived
     if _is_tracer(value):
         return f"has no values {OF_JAX}"
-    return f"has no values {OF_TORCH}" if is_tensor(value) and _hidden(value) else ""
+    return f"has no values {OF_TORCH}" if is_tensor(value) and hidden(value) else ""
 
 
 def is_tensor(value: Any) -> bool:
@@ -169,7 +169,7 @@ def _refuse_empty(name: str, tensor: AnyArray) -> None:
             f"{name} is on PyTorch's meta device, where tensors have a shape and no values; pass "
             "values (only the sums of parki.torch have results there)"
         )
-    if _hidden(tensor):
+    if hidden(tensor):
         raise ParkiTypeError(f"{name} has no values {OF_TORCH}, where only parki.torch can sum")
 
 
@@ -191,7 +191,7 @@ def _is_tracer(value: Any) -> bool:
     return kind.__module__.partition(".")[0] == "jax" and kind.__name__.endswith("Tracer")
 
 
-def _hidden(tensor: AnyArray) -> bool:
+def hidden(tensor: AnyArray) -> bool:
     """Return whether a transformation of PyTorch hides a tensor's numbers, or records its use.
 
     `torch.func` wraps tensors, which then have no memory; other transformations set a mode.

@@ -106,6 +106,31 @@ def test_steps_of_training_choose_no_parameters(of, sums, monkeypatch):
     assert [after[1] - before[1] for before, after in pairwise(counts)] == [sums] * 3
 
 
+@pytest.mark.parametrize(("loss", "sums"), [("energy", 1), ("other weights", 2)])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+def test_energies_and_their_first_derivatives_are_one_sum(kernel, loss, sums, monkeypatch):
+    """Backward multiplies what the sum has saved, if values are a multiple of its density."""
+    placed, place = [], EwaldSum.place
+    monkeypatch.setattr(EwaldSum, "place", lambda *a, **k: placed.append(1) or place(*a, **k))
+    given = inputs(kernel, same=True, spaced=True)
+    x, q = (torch.tensor(given[name], requires_grad=True) for name in ("trg", "dens"))
+    box = torch.tensor(np.diag(BOX), requires_grad=kernel == "laplace")
+    options = {"periodicity": 3, "box": box if kernel == "laplace" else BOX, "tolerance": 1e-10}
+    u = getattr(parki.torch, kernel)(x, x, q, **options)
+    weights = torch.tensor(np.random.default_rng(1).standard_normal(q.shape))
+    weights = 0.5 * (q.detach() if loss == "energy" else weights)
+    of = (x, q, box) if kernel == "laplace" else (x, q)
+    found = torch.autograd.grad((u * weights).sum(), of, retain_graph=True)
+    assert len(placed) == sums
+    again = torch.autograd.grad((u * weights).sum(), of, create_graph=True)
+    monkeypatch.setattr(parki.torch, "saves", lambda *_: False)
+    u = getattr(parki.torch, kernel)(x, x, q, **options)
+    expected = torch.autograd.grad((u * weights).sum(), of)
+    for one, two, three in zip(found, again, expected, strict=True):
+        torch.testing.assert_close(one, three, rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(two, three, rtol=1e-8, atol=1e-8)
+
+
 def test_only_what_requires_a_gradient_is_computed(monkeypatch):
     asked, original = [], second.pulled
 
@@ -136,6 +161,10 @@ def test_strides_and_several_densities(device):
 
 
 # --- a box that is learned ------------------------------------------------------------------------
+
+
+# A sum with derivatives by its points or its box has the gradient as well, by its own parameters.
+WITHIN = {"rtol": 1e-5, "atol": 0}
 
 
 class Cell(torch.nn.Module):
@@ -171,7 +200,7 @@ def test_a_box_that_is_learned_is_read_at_each_call():
         search.zero_grad()
         first().sum().backward()
         search.step()
-        torch.testing.assert_close(first(), first.expected(), rtol=0, atol=0)
+        torch.testing.assert_close(first(), first.expected(), **WITHIN)
     assert not torch.allclose(first(), Cell()(), rtol=1e-4)
     torch.compiler.reset()
     compiled = torch.compile(second, backend="eager")
@@ -179,7 +208,7 @@ def test_a_box_that_is_learned_is_read_at_each_call():
         second.requires_grad_(requires)
         for call in (second, compiled):
             found = call()
-            torch.testing.assert_close(found, second.expected(), rtol=0, atol=0)
+            torch.testing.assert_close(found, second.expected(), **WITHIN)
             assert found.requires_grad == requires
         with torch.no_grad():
             second.edges *= 1.05

@@ -27,7 +27,7 @@ from parki.errors import ParkiTypeError
 from parki.meaning import is_tensor, refuse_layout, varied
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
-from parki.torch.graph import Linear, SumFunction
+from parki.torch.graph import Linear, SavedSum, SumFunction, saves
 from parki.torch.sums import INPUTS
 from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
 
@@ -201,8 +201,11 @@ def _summed(
     for name, tensor in zip(INPUTS, (trg, src, dens, norms, box), strict=True):
         if tensor is not None:
             refuse_layout(name, tensor)
+    tensors = trg, src, dens, norms, box
     with _without_functionalize():
-        return SumFunction.apply(kernel, text, trg, src, dens, norms, box)
+        if torch.is_grad_enabled() and saves(kernel, constants.read(text), tensors):
+            return SavedSum.apply(kernel, text, *tensors)[0]
+        return SumFunction.apply(kernel, text, *tensors)
 
 
 @torch.compiler.allow_in_graph

@@ -12,12 +12,16 @@ from typing import Any
 import torch
 
 from parki.core import LinearMap, second
-from parki.torch import operators
-from parki.torch.constants import of_change
+from parki.torch import operators, sums
+from parki.torch.constants import of_change, read
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS, named
 from parki.typing import AnyArray
 
+# As operators do: where the compiler leaves a call to Python, it would compile what they run.
+saves, summed_and_saved, pulled_from_saved = map(
+    torch.compiler.disable, (sums.saves, sums.summed_and_saved, sums.pulled_from_saved)
+)
 Named = dict[str, Any]  # tensors by names of inputs
 Call = tuple[str, str]  # a kernel and options
 
@@ -169,6 +173,45 @@ class SumFunction(_OfInputs):
     def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
         return _push(ctx.call, named(ctx.saved_tensors), [named(tangents[2:])])
+
+
+class SavedSum(SumFunction):
+    """A sum, in the graph, with what its first derivatives need: see `sums.saves`.
+
+    Derivatives that have derivatives again come by `SumFunction`'s rules.
+    """
+
+    @staticmethod
+    def forward(kernel: str, options: str, *tensors: Any) -> Any:
+        """Return the sum, and what is saved."""
+        return summed_and_saved(kernel, read(options), tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
+        """Keep what derivatives need."""
+        ctx.call = inputs[:2]
+        ctx.mark_non_differentiable(*output[1:])
+        _save(ctx, (*inputs[2:], *output))
+
+    @staticmethod
+    def backward(ctx: Any, values: AnyArray, *_: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the derivatives."""
+        tensors, results = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
+        needs, (kernel, options) = ctx.needs_input_grad[2:], ctx.call
+        wrt = tuple(name for name, wanted in zip(INPUTS, needs, strict=True) if wanted)
+        if values is not None and not torch.is_grad_enabled():
+            parts = pulled_from_saved(kernel, read(options), wrt, (*tensors, values), results)
+            if parts:
+                return None, None, *map(parts.get, INPUTS)
+        inputs, *moves = _lists(tensors)
+        return None, None, *_back(ctx.call, inputs, values, moves, needs)
+
+    @staticmethod
+    @torch.compiler.disable
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
+        """Return the change of the result."""
+        tensors, results = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
+        return _push(ctx.call, named(tensors), [named(tangents[2:])]), *(None for _ in results[1:])
 
 
 class Pull(_Mapped):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
-from parki.core import Batch, EwaldOptions, second
+from parki.core import SUMS, Batch, EwaldOptions, saved, second
 from parki.core import summed as one_shot
-from parki.meaning import values_of
+from parki.meaning import hidden, values_of
 from parki.typing import AnyArray, AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms", "box")
@@ -57,6 +57,43 @@ def summed(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> A
 def named(tensors: Iterable[Any]) -> dict[str, Any]:
     """Return the inputs that are not None, by name."""
     return {n: tensor for n, tensor in zip(INPUTS, tensors, strict=True) if tensor is not None}
+
+
+def saves(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> bool:
+    """Return whether a sum saves what its first derivatives need.
+
+    It does where its points, or its box, have derivatives, and tensors have their values at hand.
+    """
+    trg, src, dens, norms, box = tensors
+    moving = trg.requires_grad or box is not None
+    alone = src is None and norms is None and not settings.in_tensor
+    if not alone or settings.of_change or not moving:
+        return False
+    inputs = named((trg, None, dens, None, box))
+    if any(hidden(tensor) for tensor in inputs.values()):
+        return False
+    one = dens.ndim == len(SUMS[kernel].density_shape(0)) and dens.numel() > 0
+    return one and saved.saves(kernel, settings.options, settings.batch, frozenset(inputs))
+
+
+def summed_and_saved(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> Any:
+    """Return a sum, and what it saves: see `parki.ewald.derivatives.saved`."""
+    return saved.summed(
+        kernel, settings.options, settings.batch, named(plain(tensor) for tensor in tensors)
+    )
+
+
+def pulled_from_saved(
+    kernel: AnyKernel, settings: SumOptions, wrt: tuple[str, ...], tensors: Any, results: Any
+) -> dict[str, Any]:
+    """Return the derivatives by ``wrt``, by name, for inputs and values, by what was saved.
+
+    None of them where they need another sum: see `parki.ewald.derivatives.saved.pulled`.
+    """
+    *inputs, values = map(plain, tensors)
+    points, left = named(inputs), tuple(map(plain, results))
+    parts = saved.pulled(kernel, settings.options, settings.batch, points, left, values, wrt)
+    return {n: part.to(points["box"]) if n == "box" else part for n, part in parts.items()}
 
 
 def pulled(
