@@ -225,16 +225,19 @@ class SphereMobility:
         accuracy: float,
         factor: float,
         size: float = 1.0,
+        without_mean: tuple[int, ...] = (),
     ) -> Any:
-        """Return ``size`` times noise (3, N) of the mobility; with torques, (2, 3, N)."""
-        plan, scales = self.first, None
+        """Return ``size`` times noise (3, N) of the mobility; with torques, (2, 3, N).
+
+        It has no mean along the axes ``without_mean``: see `relative`. Scales would bring it back.
+        """
+        plan, scales, xp = self.first, None, self.first.task.xp
         alike = self.sizes.point_radii is None or self.options.walled
-        if torques or not alike:
+        if (torques or not alike) and not without_mean:
             # So scaled, a sphere alone has the same mobility for forces and torques, for all radii.
-            xp = plan.task.xp
             radii = xp.asarray(self.sizes.each, dtype=plan.dtype)
             scales = (3 * radii / 4) ** 0.5
-        if torques:
+        if torques and not without_mean:
             scales = xp.stack([scales, radii**1.5])[:, None]
             scales = scales / plan.dtype.type(math.sqrt(factor))
         first = self._noise_products if plan.space.on_device else 1
@@ -254,22 +257,40 @@ class SphereMobility:
         self._lanczos.begin(self if torques else owner, problem, apart or torques)
 
         def product(values: AnyArray) -> Any:
+            values = self.relative(values, without_mean)
             if not torques:
-                return self.product("velocity", {"force": values}, factor=factor, checked=True)
+                moved = self.product("velocity", {"force": values}, factor=factor, checked=True)
+                return self.relative(moved, without_mean)
             acts = dict(zip(ACTS, values, strict=True))
-            return xp.stack(self.products(acts, MOVES, factor=factor, checked=True))
+            motions = xp.stack(self.products(acts, MOVES, factor=factor, checked=True))
+            return self.relative(motions, without_mean)
 
+        drawn = standard_normal((2, *self.shape) if torques else self.shape)
         numbers, self._noise_products = noise.root(
             product,
-            standard_normal((2, *self.shape) if torques else self.shape),
+            self.relative(drawn, without_mean),
             accuracy,
-            noise.recorded(self._lanczos),
+            None if without_mean else noise.recorded(self._lanczos),  # its graphs keep the mean
             total=self.ranks.sum,
             scales=scales,
             first=first,
             size=size,
         )
         return numbers
+
+    def relative(self, values: AnyArray, axes: tuple[int, ...]) -> Any:
+        """Return forces or velocities (..., 3, N) without their mean along axes.
+
+        Pairs (2, 3, N) keep their torques or turns. The mobility of what is left does not depend on
+        a gauge, and is positive.
+        """
+        if not axes:
+            return values
+        rows, count = values.copy(), self.ranks.sum(values.shape[-1])
+        first = rows[0] if rows.ndim == 3 else rows
+        for axis in axes:
+            first[axis] -= self.ranks.sum(first[axis].sum()) / count
+        return rows
 
     # ------------------------------------------------------------------ shifted spheres
     def difference(

@@ -146,6 +146,27 @@ def refuse_gauge(options: EwaldOptions, others: str) -> None:
         )
 
 
+def open_axes(options: EwaldOptions, mean: Any) -> tuple[int, ...]:
+    """Return the axes along which the gauge moves all spheres, if ``mean`` is to be taken out.
+
+    Raises
+    ------
+    ParkiValueError
+        If it is neither None nor "zero", or there are no such axes.
+    """
+    if mean is None:
+        return ()
+    if not (isinstance(mean, str) and mean == "zero"):
+        raise ParkiValueError(f"mean is {mean!r}; expected 'zero', or leave it out")
+    count = sum(options.periodic)
+    if options.walled or count in (0, 3):
+        raise ParkiValueError(
+            f"mean is 'zero', but with periodicity={options.periodicity} and "
+            f"wall={options.wall!r} the mean of displacements is defined; leave mean out"
+        )
+    return tuple(n for n in range(3) if count == 1 or options.periodic[n])
+
+
 def standard_normal(rng: Any, dtype: Any) -> White:
     """Return a function that makes arrays of independent normal numbers of a shape."""
     return lambda shape: rng.standard_normal(shape, dtype=dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -259,6 +259,7 @@ class Spheres(PlacedSpheres):
         torques: Array | None = None,
         *,
         accuracy: float = 1e-3,
+        mean: Literal["zero"] | None = None,
     ) -> Any:
         """Return a Brownian step: ``M F dt``, and noise of covariance ``2 kT dt M``.
 
@@ -277,6 +278,11 @@ class Spheres(PlacedSpheres):
         accuracy : float
             Relative error of the noise, as its last changes suggest it, at which its iteration
             stops. Below 1, and above what the dtype of the points holds.
+        mean : {"zero"}, optional
+            With one or two periodic axes, without walls: "zero" takes out the mean of all
+            displacements along the axes of the gauge, and the net force. The fluid is unbounded,
+            and its motion as a whole grows without limit. What spheres do relative to each other is
+            exact; the diffusion of one sphere in the laboratory is not defined there.
 
         Returns
         -------
@@ -292,12 +298,19 @@ class Spheres(PlacedSpheres):
         """
         with self._together(f"displacements by kT={kT}, dt={dt}"):
             kT, dt = noise.check_step(kT, dt)
-        rng = self._generator(rng, torques is not None, accuracy, drawn=bool(kT * dt))
+            axes = noise.open_axes(self.options, mean)
+        rng = self._generator(
+            rng, torques is not None, accuracy, drawn=bool(kT * dt), relative=bool(axes)
+        )
         turns, parts = torques is not None, list[Any]()
         if forces is not None or turns:
             if kT * dt:
                 self._mobility.expect_noise()
-            parts.append([dt * each for each in self._velocities(forces, torques)])
+            if axes and forces is not None:
+                taken = self._taken(forces=forces)["force"]
+                forces = self._mobility.relative(taken, axes)
+            moved, *spun = (dt * each for each in self._velocities(forces, torques))
+            parts.append([self._mobility.relative(moved, axes), *spun])
         if kT * dt:
             drawn = self._mobility.noise(
                 self._white(rng),
@@ -305,6 +318,7 @@ class Spheres(PlacedSpheres):
                 accuracy=accuracy,
                 factor=self.factor,
                 size=math.sqrt(2 * kT * dt),
+                without_mean=axes,
             )
             parts.append([*drawn] if turns else [drawn])
         if self.options.walled and kT * dt:
@@ -318,12 +332,19 @@ class Spheres(PlacedSpheres):
         return self._in_library(steps, turns)
 
     @alone
-    def noise(self, rng: Seed, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
+    def noise(
+        self,
+        rng: Seed,
+        *,
+        torques: bool = False,
+        accuracy: float = 1e-3,
+        mean: Literal["zero"] | None = None,
+    ) -> Any:
         """Return normal numbers whose covariance is the mobility M: for other integrators.
 
         Parameters
         ----------
-        rng, accuracy
+        rng, accuracy, mean
             As for `displacements`.
         torques : bool
             Whether rotations are wanted as well.
@@ -338,30 +359,45 @@ class Spheres(PlacedSpheres):
         ParkiTypeError
             If ``rng`` is no generator, and nothing of which one is made.
         ParkiValueError
-            With one or two periodic axes and no wall, where the mean velocity of a cell depends on
-            a gauge, and the mobility is not positive; and for tracers, which have no noise.
+            With one or two periodic axes, no wall and no ``mean``, where the mean velocity of a
+            cell depends on a gauge, and the mobility is not positive; and for tracers, which have
+            no noise.
         """
         torques = flag("torques", torques)
-        standard_normal = self._white(self._generator(rng, torques, accuracy))
+        with self._together(f"noise of mean {mean!r}"):
+            axes = noise.open_axes(self.options, mean)
+        rng = self._generator(rng, torques, accuracy, relative=bool(axes))
         drawn = self._mobility.noise(
-            standard_normal, torques=torques, accuracy=accuracy, factor=self.factor
+            self._white(rng),
+            torques=torques,
+            accuracy=accuracy,
+            factor=self.factor,
+            without_mean=axes,
         )
         return self._in_library(drawn) if torques else self._back(drawn)
 
-    def _generator(self, rng: Seed, torques: bool, accuracy: float, drawn: bool = True) -> Any:
+    def _generator(
+        self,
+        rng: Seed,
+        torques: bool,
+        accuracy: float,
+        drawn: bool = True,
+        relative: bool = False,
+    ) -> Any:
         """Return a generator of random numbers; refuse noise, if it is drawn, that is not there."""
         plan = self._first
         with self._together(f"noise{' of torques' if torques else ''} to {accuracy}"):
             noise.check_accuracy(accuracy, plan.dtype)
             rng = noise.generator("rng", rng, plan.space.array_module)
             if drawn:
-                self._check_noise()
+                self._check_noise(relative)
         return rng
 
-    def _check_noise(self) -> None:
+    def _check_noise(self, relative: bool) -> None:
         """Refuse noise of a mobility that is not positive and finite."""
-        if not self.options.walled:
-            noise.refuse_gauge(self.options, "0 or 3, or a wall")
+        if not self.options.walled and not relative:
+            others = "0 or 3, or a wall; or pass mean='zero', which takes the mean of all out"
+            noise.refuse_gauge(self.options, others)
         if self._mobility.sizes.tracers:
             raise ParkiValueError(
                 "noise of tracers is not defined: their own mobility is infinite; give all "
