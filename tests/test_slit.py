@@ -15,7 +15,14 @@ from parki.reference import between_walls
 WALLS = ("no-slip", "no-slip")
 BOX = (1.0, 1.2, 0.8)
 RNG = np.random.default_rng(0)
-KERNELS = {"stokes_sl": (3,), "stokes_dipole": (3, 3), "stokes_dl": (3,)}
+KERNELS = {
+    "stokes_sl": (3,),
+    "stokes_dipole": (3, 3),
+    "stokes_dl": (3,),
+    "stokes_rotlet": (3,),
+    "stokes_comb": (6,),
+}
+LAYERS = "stokes_dl", "stokes_comb"
 VALUE = parki.ParkiValueError
 
 
@@ -34,7 +41,7 @@ def inside(count, box=BOX, margin=0.0, seed=0):
 def given(kernel, count=20, **more):
     """Return targets, sources, density and normals of a sum."""
     trg, src = inside(12, seed=1), inside(count)
-    norms = RNG.standard_normal((3, count)) if kernel == "stokes_dl" else None
+    norms = RNG.standard_normal((3, count)) if kernel in LAYERS else None
     return trg, src, RNG.standard_normal((*KERNELS[kernel], count)), norms
 
 

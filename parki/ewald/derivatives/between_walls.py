@@ -67,7 +67,7 @@ class Correction:
 
     def power(self, name: str) -> int:
         """Return the power of the length in the promise of a result of the sum."""
-        return 1 + (name != "u") + ("" not in self.sources)
+        return 1 + (name != "u") + (self.sources.keys() != {""})
 
     @property
     def passes(self) -> tuple[int, int]:
@@ -218,15 +218,22 @@ class Correction:
         return parts
 
     # ------------------------------------------------------------------ in words and numbers
-    def bounds(self, dens: AnyArray, norms: AnyArray) -> dict[str, Any]:
-        """Return bounds (k,) of the errors that modes left out make, by result."""
-        squares = (dens.astype(np.float64) ** 2).sum(axis=1)
-        if norms is not None:
-            squares = squares * (norms.astype(np.float64) ** 2).sum(axis=0)
-        roots = np.array([float(one) for one in np.sqrt(squares.sum(axis=-1))])
+    def bounds(self, dens: AnyArray, cloud: Arrays) -> dict[str, Any]:
+        """Return bounds (k,) of the errors that modes left out make, by result.
+
+        Forces and dipoles of both layers count by their own powers of the length.
+        """
         length = unit_of_promise(self._gap, self._area)
+        sources = self._rows(dens.astype(np.float64), cloud)
+        squares = [
+            (rows**2).sum(axis=(1, 2)) / length ** (2 * bool(word))
+            for word, rows in sources.items()
+            if word != "p"
+        ]
+        roots = np.array([float(one) for one in np.sqrt(reduce(add, squares))])
         unit = {
-            n: PART * 2**0.5 * self.tolerance * roots / length ** self.power(n) for n in self.names
+            name: PART * 2**0.5 * self.tolerance * roots / length ** (1 + (name != "u"))
+            for name in self.names
         }
         return {
             name: reduce(

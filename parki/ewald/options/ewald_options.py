@@ -123,11 +123,11 @@ class EwaldOptions(metaclass=Shown):
         the points of a label are on more than half of a period.
     wall : {"no-slip"}, or a pair of these and None, optional
         A plane without slip at x3 = 0, normal to the last axis, which is free: points are at or
-        above it, up to the length of the box. For `stokes_sl`, `stokes_dipole` and `stokes_dl`, and
-        for `parki.Spheres`. Its promise is larger than that of ``tolerance``, by the heights of the
-        points: see ``docs/gauges.md``. A pair is the lower and the upper wall: with ``("no-slip",
-        "no-slip")``, two periodic axes and the third length of the box for their distance, the
-        points are between two such planes. ``("no-slip", None)`` is one.
+        above it, up to the length of the box. For sums of Stokes flow that are not
+        regularised, and for `parki.Spheres`. Its promise is larger than that of ``tolerance``, by
+        the heights of the points: see ``docs/gauges.md``. A pair is the lower and the upper wall:
+        with ``("no-slip", "no-slip")``, two periodic axes and the third length of the box for
+        their distance, the points are between two such planes. ``("no-slip", None)`` is one.
     mean_flow : {"no-gradient", "no-flux"}, or one for each periodic axis, optional
         Between two walls: whether the fluid has no mean pressure gradient along them, or no net
         flux. Default: no gradient.

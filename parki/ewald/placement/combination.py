@@ -304,8 +304,8 @@ class LinearCombination:
                 total = totals[name]
                 total[:, term.numbers] += np.reshape(bound, (len(values), -1))
         if len(values) and (correction := self.correction) is not None:
-            norms = self.placement.cloud.norms
-            for name, bound in correction.bounds(values, norms).items():
+            cloud = cloud_of(self.placement.cloud)
+            for name, bound in correction.bounds(values, cloud).items():
                 totals[name] += bound[:, None]
         per_result = [total if systems else total[:, 0] for total in totals.values()]
         if several:

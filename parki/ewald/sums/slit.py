@@ -13,6 +13,7 @@ from functools import partial
 
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, still
+from parki.ewald.sums.stokes_rotlet import torques_as_dipoles
 from parki.ewald.sums.wall_images import mirrored
 from parki.typing import AnyArray
 
@@ -113,12 +114,36 @@ def _sinks(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return (dens * cloud["norms"]).sum(axis=0, keepdims=True)
 
 
+def of_forces(dens: AnyArray, cloud: Arrays) -> AnyArray:
+    """Return the forces of both layers, of `stokes_comb`."""
+    return dens[:3]
+
+
+def of_layers(dens: AnyArray, cloud: Arrays) -> AnyArray:
+    """Return the densities of the double layer."""
+    return dens[3:]
+
+
+def _columns(columns: Callable[[int, AnyArray, Arrays], AnyArray]) -> dict[str, Map]:
+    return {name: partial(columns, axis) for axis, name in enumerate("xyz")}
+
+
+def _torques(axis: int, dens: AnyArray, cloud: Arrays) -> AnyArray:
+    return torques_as_dipoles(dens, cloud)[axis::3]
+
+
 # For each sum its sources: forces, "", their derivatives by an axis of the source, and sources
 # that take the pressure of a flow, "p"; with the map of densities to each.
 SOURCES: dict[str, dict[str, Map]] = {
     "stokes_sl": {"": _whole},
-    "stokes_dipole": {name: partial(_dipoles, n) for n, name in enumerate("xyz")},
-    "stokes_dl": {**{name: partial(_layers, n) for n, name in enumerate("xyz")}, "p": _sinks},
+    "stokes_dipole": _columns(_dipoles),
+    "stokes_dl": {**_columns(_layers), "p": _sinks},
+    "stokes_rotlet": _columns(_torques),
+    "stokes_comb": {
+        "": of_forces,
+        **_columns(lambda axis, dens, cloud: _layers(axis, dens[3:], cloud)),
+        "p": lambda dens, cloud: _sinks(dens[3:], cloud),
+    },
 }
 # For each result that sums have, what is taken of the correction's flow, in the same words.
 TARGETS = {"u": ("",), "p": ("p",), "grad_u": ("x", "y", "z")}

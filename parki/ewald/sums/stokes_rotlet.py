@@ -30,7 +30,7 @@ TERMS = error_terms_of(
 )
 
 
-def _dipoles(torques: AnyArray, _: Arrays) -> Any:
+def torques_as_dipoles(torques: AnyArray, _: Arrays) -> Any:
     """Return the dipoles ``D_ik = sum_j eps_ijk t_j / 2`` of torques."""
     rows = np.zeros_like(torques, shape=(9, torques.shape[1]))
     for j in range(3):
@@ -50,7 +50,7 @@ STOKES_ROTLET = Interaction(
         "u": of_itself("stokes_rotlet"),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), half_curl, tolerance_factor=0.81),
     },
-    as_dipoles=("stokes_dipole", _dipoles),
+    as_dipoles=("stokes_dipole", torques_as_dipoles),
 )
 WORDS = Words(
     title="rotlets, the flow of torques t",

@@ -177,8 +177,10 @@ def composite(
 FORCES = _Images(density=_against, charges=_charges, dipoles=dipoles)
 
 
-def of_forces(want: str) -> Composite:
-    """Return a result of forces."""
+def of_forces(want: str, alone: bool = False) -> Composite:
+    """Return a result of forces; ``alone`` in Blake's form, which has derivatives by points."""
+    if alone:
+        return of_forces_by_points(want)
     back: Transposed = ("stokes_dipole", "u", velocity) if want == "grad_u" else None
     back = of_forces_by_points(want) if want == "stress" else back
     return composite("stokes_sl", want, FORCES.all("stokes_sl", want), transposed=back)
@@ -209,6 +211,8 @@ def doublets(dens: AnyArray, cloud: Arrays) -> AnyArray:
 
 def change_of_doublets(dens: AnyArray, cloud: Arrays, moves: Arrays) -> AnyArray:
     """Return how the doublets change with the heights of their sources."""
+    if "points" not in moves:  # of normals, which another part of the density has
+        return np.zeros_like(dens)
     return -4 * cloud["points"][2] * moves["points"][2] * mirrored(dens, cloud)
 
 

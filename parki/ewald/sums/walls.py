@@ -6,7 +6,7 @@ Laplacian of the flow by x and by y, and torques half of its curl.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,10 +17,11 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
 from parki.ewald.sums import wall_images as images
 from parki.ewald.sums.composite import Addend, Composite, Transposed
-from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
+from parki.ewald.sums.maps import Arrays, Curved, Map, after, velocity
 from parki.ewald.sums.names import named
 from parki.ewald.sums.record import Interaction
-from parki.ewald.sums.slit import SOURCES, between
+from parki.ewald.sums.slit import SOURCES, between, of_forces, of_layers
+from parki.ewald.sums.stokes_rotlet import torques_as_dipoles
 from parki.ewald.sums.wall_images import Wanted, addend, mirrored
 from parki.typing import AnyArray
 
@@ -229,12 +230,37 @@ def _of_spheres(kernel: str, up: int, alone: bool) -> Wanted:
     return {"u": partial(_turns_of_forces, kernel, radii)}
 
 
+# ------------------------------------------------------------------ sums of these
+# Densities of other sums in their place: of rotlets dipoles, of both layers each of them.
+_PARTS: dict[str, dict[str, Map]] = {
+    "stokes_rotlet": {"stokes_dipole": torques_as_dipoles},
+    "stokes_comb": {"stokes_sl": of_forces, "stokes_dl": of_layers},
+}
+
+
+def _of_parts(kernel: str, want: str, alone: bool = False) -> Composite:
+    """Return a result of a sum that is others; if ``alone``, as `images.of_dipoles` says."""
+    of_parts = [
+        (_KERNELS[part][want](alone=alone), density) for part, density in _PARTS[kernel].items()
+    ]
+    addends = [
+        replace(each, density=after(density, each.density))
+        for composite, density in of_parts
+        for each in composite.addends
+    ]
+    back = None if alone else _of_parts(kernel, want, alone=True)
+    shape = SUMS[kernel].density_shape(1)[:-1]
+    return images.composite(kernel, want, addends, density=shape, transposed=back)
+
+
+def _wanted(make: Callable[..., Composite]) -> Wanted:
+    return {want: partial(make, want) for want in images.WANTED}
+
+
 _KERNELS: dict[str, Wanted] = {
-    "stokes_sl": {want: partial(images.of_forces, want) for want in images.WANTED},
-    **{
-        kernel: {want: partial(images.of_dipoles, kernel, want) for want in images.WANTED}
-        for kernel in images.DIPOLES
-    },
+    "stokes_sl": _wanted(images.of_forces),
+    **{kernel: _wanted(partial(images.of_dipoles, kernel)) for kernel in images.DIPOLES},
+    **{kernel: _wanted(partial(_of_parts, kernel)) for kernel in _PARTS},
 }
 
 
@@ -270,12 +296,12 @@ def near_wall(
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
             f"wall is {wall!r}, which {name} with want={want!r} does not have; near a wall "
-            "parki sums stokes_sl, stokes_dipole and stokes_dl, with want='u', 'p', "
-            "'grad_u' and 'stress'"
+            f"parki sums {', '.join(_KERNELS)}, with want='u', 'p', 'grad_u' and 'stress'"
         )
-    if kernel == "stokes_sl" and by and (want != "u" or {*by} - {"dens"}):
-        return images.of_forces_by_points(want)
-    return known[want](alone=True) if by and kernel in images.DIPOLES else known[want]()
+    if kernel not in _KERNELS:
+        return known[want]()
+    densities_alone = kernel == "stokes_sl" and want == "u" and not {*by} - {"dens"}
+    return known[want](alone=bool(by) and not densities_alone)
 
 
 def _between_walls(
@@ -292,6 +318,6 @@ def _between_walls(
     composite = near_wall(kernel, "no-slip", want, by=by)
     if "p" in SOURCES[str(kernel)] and composite.transposed:
         # Transposed sinks make a pressure that differs by a constant from the one of forces.
-        alone = images.of_dipoles(str(kernel), want, alone=True)
+        alone = _KERNELS[str(kernel)][want](alone=True)
         composite = replace(composite, transposed=alone)
     return between(composite, gap)

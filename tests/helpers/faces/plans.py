@@ -101,7 +101,7 @@ class Wall(Face):
 
     name, words = "wall", 'sums near a wall, `wall="no-slip"`'
     tier = "2"
-    sums = ("stokes_sl", "stokes_dipole", "stokes_dl")
+    sums = ("stokes_sl", "stokes_dipole", "stokes_dl", "stokes_rotlet", "stokes_comb")
     periodicities, usual = (0, 1, 2), ("stokes_dipole", 2)
     transposed = TOLERANCE  # by sums of their own
     differences = 1e-4  # of sums that have errors
