@@ -132,7 +132,7 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
     alone = records() and current.is_capturing()
     stream = _new_stream(cuda) if alone else _stream(cuda, device(), current.ptr)
     if alone:
-        getattr(_recording, "streams", []).append(stream)
+        _recording.streams.append(stream)
     stream.wait_event(current.record())
     yield
     try:
@@ -142,9 +142,18 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
         current.wait_event(stream.record())
 
 
-# The streams of this thread's recording. They live as long as it: another branch must not get the
-# pointer of one that has ended, by which CuPy would give it memory that the first one still uses.
-_recording = threading.local()
+class _Recording(threading.local):
+    """The streams of this thread's recording, which live until it ends.
+
+    Another branch must not get the pointer of one that has ended: by that CuPy would give it memory
+    which the first one still uses.
+    """
+
+    def __init__(self) -> None:
+        self.streams: list[Any] = []
+
+
+_recording = _Recording()
 
 
 @functools.lru_cache(maxsize=64)
@@ -229,7 +238,6 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
     pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
     with cuda.using_allocator(pool.malloc), stream:
         stream.begin_capture()
-        _recording.streams = []
         try:
             work()
             graph = stream.end_capture()
@@ -243,7 +251,7 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
                 raise NotRecordedError(str(error) or type(error).__name__) from error
             raise
         finally:
-            del _recording.streams
+            _recording.streams.clear()
 
     def launch(_: Any = pool) -> None:
         graph.launch(cuda.get_current_stream())
