@@ -12,6 +12,7 @@ from parki.reference import direct_sum
 
 N = 50
 SHEARED = parki.lattice(1.0, 1.1, 0.9, xy=0.3, yz=-0.2)
+SYSTEMS = {"systems": [0, 2, 4], "boxes": np.ones((2, 3))}
 BOXES = {3: SHEARED, 2: [1.0, 1.1, None], 1: [1.0, None, None], 0: [None] * 3}
 
 
@@ -154,6 +155,12 @@ def test_refusals(kernel, more, words):
 
 def test_refusals_of_energies():
     points, charges = np.random.default_rng(0).random((4, 3)), np.ones(4)
-    how = {"epsilon": np.full(4, 0.1), "systems": [0, 2, 4], "boxes": np.ones((2, 3))}
+    trg, src, *widths = cloud()
+    plan = parki.Plan("laplace", trg, src, epsilon=(*widths,), periodicity=3, box=SHEARED)
+    with pytest.raises(parki.ParkiValueError, match="takes the width of each point, and other"):
+        plan.update_points(trg[:, :5], src)
+    with pytest.raises(parki.ParkiValueError, match="epsilon is an array, which systems in boxes"):
+        parki.laplace(points.T, points.T, charges, epsilon=charges, periodicity=3, **SYSTEMS)
+    how = {"epsilon": np.full(4, 0.1), **SYSTEMS}
     with pytest.raises(parki.ParkiValueError, match="epsilon is an array, which systems in boxes"):
         parki.energy(points, charges, periodicity=3, **how)

@@ -57,7 +57,15 @@ def calls(
             **others: Any,
         ) -> Any:
             if widths and "epsilon" in others:
-                kernel, norms, options, others = take_widths(name, others, trg, src, norms, options)
+                kernel, norms, options, others = take_widths(
+                    name,
+                    others,
+                    trg,
+                    src,
+                    norms,
+                    options,
+                    in_boxes=others.get("boxes") is not None,
+                )
             else:
                 kernel, others = with_parameters(name, others, named)
             return total(kernel, trg, src, dens, norms, options, **others)

@@ -105,7 +105,9 @@ class Plan(AnyPlan[Wanted]):
         exclude: OfPoints | None = None,
         **keywords: Unpack[SumKeywords],
     ) -> None:
-        kernel, norms, options, others = take_widths(kernel, keywords, trg, src, norms, options)
+        kernel, norms, options, others = take_widths(
+            kernel, keywords, trg, src, norms, options, in_boxes=boxes is not None
+        )
         norms, options = take_options(norms, options, others, box=first_box(boxes))
         super().__init__(
             SERIAL,

@@ -31,7 +31,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import check_density, check_dtypes, take_options
 from parki.ewald.points.request import SumRequest
-from parki.ewald.points.widths import energies_of_pairs
+from parki.ewald.points.widths import energies_of_pairs, refuse_boxes
 from parki.ewald.sums import SUMS, kernel
 from parki.interchange import as_array, flag, library_of, to_host
 from parki.memory import telling
@@ -218,11 +218,8 @@ class _Charges(NamedTuple):
                 "kappa was given, and epsilon as well; screened charges are points: leave out one "
                 "of the two"
             )
-        if several and boxes:
-            raise ParkiValueError(
-                "epsilon is an array, which systems in boxes of their own do not take; give one "
-                "width, or take one system after the other"
-            )
+        if several:
+            refuse_boxes(boxes)
         if kappa is not None:
             name = kernel("yukawa", kappa=kappa)
         elif several:

@@ -234,6 +234,11 @@ def _radii(kernel: str, radii: AnyArray, arrays: dict[str, AnyArray], space: Exe
     if radii is None or any(
         len(a) != b.shape[1] for a, b in zip(radii_of_each, points.values(), strict=True)
     ):
+        if sum_of(kernel).pair.blob:
+            raise ParkiValueError(
+                f"{kernel} takes the width of each point, and other points have none; make a new "
+                "plan with their epsilon"
+            )
         raise ParkiValueError(
             f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
             "parki.Spheres of these points"

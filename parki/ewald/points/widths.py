@@ -24,11 +24,13 @@ def take_widths(
     src: AnyArray,
     norms: Any,
     options: EwaldOptions | None,
+    *,
+    in_boxes: bool = False,
 ) -> tuple[Any, Any, EwaldOptions | None, Any]:
     """Return the kernel of a sum's name and its parameters among keywords, which may be arrays.
 
     Then come its normals, or the squares of the widths of targets and sources; the options; and the
-    other keywords.
+    other keywords. Systems ``in_boxes`` of their own have one width.
 
     Raises
     ------
@@ -46,6 +48,7 @@ def take_widths(
             f"epsilon is an array, which {name} does not take; Gaussian charges of several widths "
             "are for laplace and laplace_dipole, without normals"
         )
+    refuse_boxes(in_boxes)
     if isinstance(epsilon, tuple) and len(epsilon) != 2:
         raise ParkiValueError(
             f"epsilon has {len(epsilon)} parts; expected widths of the sources, or of targets and "
@@ -62,6 +65,15 @@ def take_widths(
     soft = of_pairs(name, *map(_ends, of_each))
     squares = tuple(widths**2 for widths in of_each)
     return soft or name, squares if soft else None, options, others
+
+
+def refuse_boxes(in_boxes: bool) -> None:
+    """Refuse widths of each point for systems in boxes of their own."""
+    if in_boxes:
+        raise ParkiValueError(
+            "epsilon is an array, which systems in boxes of their own do not take; give one width, "
+            "or take one system after the other"
+        )
 
 
 def energies_of_pairs(points: AnyArray, epsilon: Any) -> tuple[str, str, Any]:
