@@ -18,7 +18,7 @@ from sphere_reference import mobility
 import parki
 from parki.cli import main as cli
 from parki.ewald.choice import reuse
-from parki.ewald.solver_box import AxisPermutation
+from parki.ewald.geometry.axes import AxisPermutation
 from parki.ewald.sums import SUMS
 from parki.libmobility import Solver
 

@@ -29,12 +29,13 @@ from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory, Use
 from parki.ewald.far.faxen import FaxenCorrections
 from parki.ewald.far.gauge import Constants
+from parki.ewald.geometry.axes import AxisPermutation
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup, choose
 from parki.ewald.points.cloud import SurveyedCloud
-from parki.ewald.solver_box import AxisPermutation, SolverBox
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
 from parki.interchange import bincount, to_host
 from parki.runtime import prepare

@@ -248,7 +248,7 @@ class MomentMobility:
         scales, plan = self.scales, self.first
         setup: Any = plan.setup
         apart = self.options.periodicity == 3 and self.radii.size > 0
-        if not (apart and plan.terms[0].sum.order.is_identity and setup.split.positive):
+        if not (apart and plan.terms[0].task.order.is_identity and setup.split.positive):
             return root(self.product, standard_normal(scales.shape), accuracy, scales=scales)[0]
         first = self._noise_products if plan.space.on_device else 1
         numbers, self._noise_products = split(

@@ -1,18 +1,17 @@
-"""From the user's box to the solver's: the order of the axes, and the unit of length."""
+"""`SolverBox`: the box in the solver's unit of length, and points in it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from parki.cells.cell_grid import CellGrid, locate, multiplied
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.rotation import rotated
 from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
@@ -55,102 +54,6 @@ class LatticeNumbers:
         for numbers_of, array in self._arrays.values():
             values = np.ascontiguousarray(numbers_of(solver_box), dtype=array.dtype)
             self._space.adapter.upload(array, values)
-
-
-class AxisPermutation:
-    """The caller's axes in another order: periodic ones come first, or slabs divide the first.
-
-    It also turns vectors into the axes of a tilted box, whose first vector is along the first axis.
-    The sums do not depend on the order of the axes, except that a mirror changes the sign of what a
-    vector of rotation makes.
-
-    Parameters
-    ----------
-    axes : sequence of 3 ints
-        The caller's axis for each axis of the other order.
-    rotation : ndarray, shape (3, 3), optional
-        Turns vectors in the other order.
-    finer : bool
-        Whether arrays of points become float64.
-
-    Attributes
-    ----------
-    is_identity : bool
-        Whether the order is the caller's, and nothing turns.
-    mirrors : bool
-        Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
-    """
-
-    def __init__(self, axes: Iterable[int], rotation: AnyArray = None, finer: bool = False) -> None:
-        self.axes, self.rotation, self.finer = [*axes], rotation, finer
-        self.is_identity = self.axes == [0, 1, 2] and rotation is None
-        self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
-
-    @property
-    def changes(self) -> bool:
-        """Whether points in the order are others than the caller's."""
-        return self.finer or not self.is_identity
-
-    @property
-    def inverse(self) -> AxisPermutation:
-        """The order that gives the caller's axes back."""
-        return AxisPermutation(self.axes.index(axis) for axis in range(3))
-
-    @property
-    def matrix(self) -> NDArray[np.float64]:
-        """The matrix, shape (3, 3), that takes the caller's vectors to those in the order."""
-        permutation = np.eye(3)[self.axes]
-        return permutation if self.rotation is None else self.rotation @ permutation
-
-    def arrays(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
-        """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
-        if not self.changes:
-            return arrays
-        same = arrays["trg"] is arrays.get("src")
-        ordered = {n: array for n, array in arrays.items() if not (same and n == "src")}
-        if self.finer:
-            ordered = {n: array.astype(np.float64, copy=False) for n, array in ordered.items()}
-        ordered = {n: self.rows(array) for n, array in ordered.items()}
-        return {name: ordered["trg" if same and name == "src" else name] for name in arrays}
-
-    def rows(self, values: AnyArray) -> Any:
-        """Return values (..., rows, N) in the other order; themselves, if that is the same."""
-        if self.is_identity or values.shape[-2] == 1:
-            return values
-        ordered = values.take(self.places(values.shape[-2]), axis=-2)
-        return ordered if self.rotation is None else rotated(ordered, self.rotation)
-
-    def back(self, values: AnyArray, out: AnyArray) -> None:
-        """Write values (..., rows, N) of the other order in the caller's."""
-        if self.is_identity or values.shape[-2] == 1:
-            out[...] = values
-            return
-        if self.rotation is not None:
-            values = rotated(values, self.rotation.T)
-        out[..., self.places(values.shape[-2]), :] = values
-
-    def density(self, dens: AnyArray, sources: Iterable[Any]) -> Any:
-        """Return a density (rows, N), whose sources have rows that follow each other."""
-        rows, start = self.rows(dens), 0
-        for source in sources if self.mirrors else ():
-            if source.axial:  # it changes its sign in a mirror
-                rows[start : start + source.rows] *= -1
-            start += source.rows
-        return rows
-
-    def places(self, rows: int) -> list[int]:
-        """Return the caller's row for each row in the other order.
-
-        The rows are a number, one vector or two, a tensor, a vector and a tensor, a tensor and a
-        number, or a number and a vector, perhaps with a tensor.
-        """
-        vector = [3 * each + axis for each in range(rows // 3) for axis in self.axes]
-        tensor = [3 * row + column for row in self.axes for column in self.axes]
-        if rows in (4, 13):  # a number and a vector, perhaps with a tensor
-            return [0, *(1 + axis for axis in self.axes), *(4 + place for place in tensor)][:rows]
-        if rows == 12:
-            return [*self.axes, *(3 + place for place in tensor)]
-        return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.ewald.geometry.axes import AxisPermutation
 from parki.ewald.lattice import Standing
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
@@ -94,6 +95,12 @@ class Task:
         In mixed precision, and in tilted boxes: turning and wrapping would round single ones.
         """
         return self.mixed or (self.tilted and self.dtype == np.float32)
+
+    @cached_property
+    def order(self) -> AxisPermutation:
+        """From the user's axes to the solver's."""
+        cell = self.options.cell
+        return AxisPermutation(self.options.axes, cell and cell.rotation, self.finer)
 
     @cached_property
     def tilted(self) -> bool:

@@ -189,7 +189,7 @@ def split(
     """
     placed, count = plan.terms[0].sum, plan.n_targets
     with plan.exclusive():
-        pipeline, order = cast(OneDevice, placed.pipeline), placed.order
+        pipeline, order = cast(OneDevice, placed.pipeline), placed.task.order
         fields: OneDevice | TorqueFields = torque_fields or pipeline
         start = standard_normal((*((3,) if torque_fields is None else torque_fields.rows), count))
         far = fields.brownian_noise(standard_normal, count)

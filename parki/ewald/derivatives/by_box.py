@@ -333,11 +333,11 @@ def strains_of(
         placed = placed.committed(*placed.validate_pending())
         if placed.pipeline.setup is None:
             return [np.zeros((3, 3)) for _ in dens]
-        task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
+        task, pipeline = placed.task, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
-        rotation = order.matrix
+        rotation = task.order.matrix
         in_order = None if motion is None else rotation @ motion @ rotation.T
-        pairs = zip(placed.solvers(dens), order.rows(values), strict=True)
+        pairs = zip(placed.solvers(dens), task.order.rows(values), strict=True)
         strains = [fields.strained(density, weights, in_order) for density, weights in pairs]
     placed.cache_setup()
     return [rotation.T @ strain @ rotation for strain in strains]

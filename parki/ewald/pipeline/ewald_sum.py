@@ -45,7 +45,6 @@ from parki.ewald.points import (
 )
 from parki.ewald.points.extent import look_for_flux, may_warn, resolve
 from parki.ewald.points.survey import survey
-from parki.ewald.solver_box import AxisPermutation
 from parki.ewald.sums import stress, sum_of
 from parki.ewald.task import Task
 from parki.memory import require, told
@@ -79,8 +78,6 @@ class EwaldSum:
     ----------
     sizes : dict of str to int
         The rows of each result.
-    order : Order
-        From the user's axes to the pipeline's, of which the periodic ones come first.
     lattice : Lattice
         The present box, for which no device is waited for.
     pipeline : Pipeline
@@ -110,7 +107,7 @@ class EwaldSum:
             cloud, names = cloud.owned(), check_names(want, (*RESULTS, TENSOR))
             arrays, self.dtype = cloud.arrays, np.dtype(cloud.src.dtype)
             self.want = want if isinstance(want, str) else names
-            self.task, self.order, self._result_shapes = _task_of(
+            self.task, self._result_shapes = _task_of(
                 sum_of(kernel).name,
                 cloud.space,
                 self.dtype,
@@ -146,7 +143,7 @@ class EwaldSum:
         lattice = None if self.pipeline.setup is None else self.lattice
         self._cloud = survey(self.pipeline.ranks, self.task, cloud, lattice)
         self.lattice, self._seen = self._cloud.lattice, None
-        self._points = self._cloud.ordered(self.order)
+        self._points = self._cloud.ordered(self.task.order)
 
     def _may_follow(self, pipeline: Pipeline, cloud: Cloud) -> bool:
         """Return whether a pipeline may place points before the host has looked at them."""
@@ -170,7 +167,7 @@ class EwaldSum:
             if (late := self.pending) is not None:
                 if cached is not None and self._may_follow(cached, late):
                     cached.begin()
-                    arrays = self.order.arrays(late.distinct)
+                    arrays = self.task.order.arrays(late.distinct)
                     if cached.place_async(self.task, self.lattice, arrays):
                         self.pipeline = cached
                         return
@@ -270,13 +267,12 @@ class EwaldSum:
             new = copy.copy(self)
             if cloud.options is not self.task.options and cloud.options != self.task.options:
                 new.task = replace(self.task, options=cloud.options)
-                new.order = _order(new.task)
                 # It keeps the edges that were the extent of points.
                 new.lattice = resolve(cloud.options, np.empty((0, 3)), self.lattice)
             if not self._places_async(new, cloud):
                 new._survey(cloud.checked().owned())
                 new.pipeline = new._placed(self.pipeline)
-            elif new.order.rotation is not None or new.order.finer:
+            elif new.task.order.rotation is not None or new.task.order.finer:
                 new.pending = cloud.owned()  # the pipeline's copies are others
             else:
                 new.pending = cloud
@@ -288,7 +284,7 @@ class EwaldSum:
             return False
         if not self._depends_on_no_values(new.task, cloud):
             return False
-        arrays = new.order.arrays(cloud.distinct)
+        arrays = new.task.order.arrays(cloud.distinct)
         return self.pipeline.place_async(new.task, new.lattice, arrays)
 
     @staticmethod
@@ -331,8 +327,8 @@ class EwaldSum:
 
     def _as_placed(self, cloud: Cloud) -> Cloud:
         """Return a cloud with the points that are placed, whatever became of its arrays."""
-        if self.order.rotation is None and not self.order.finer:
-            arrays = self.order.inverse.arrays(self.pipeline.copies(cloud.arrays))
+        if self.task.order.rotation is None and not self.task.order.finer:
+            arrays = self.task.order.inverse.arrays(self.pipeline.copies(cloud.arrays))
             cloud = replace(cloud, arrays=arrays, borrowed=False)
         return cloud.checked()
 
@@ -350,7 +346,7 @@ class EwaldSum:
         of points and box: see `Stages.run`. With a ``motion`` (3, 3) results are how they change
         along the strain ``dx = motion x``: see `Stages.run_changed`.
         """
-        task, pipeline, order = self.task, self.pipeline, self.order
+        task, pipeline, order = self.task, self.pipeline, self.task.order
         if task.flux and not self._flux_seen:
             self._flux_seen = look_for_flux(task, self.cloud, values, pipeline.ranks.sum)
         if pipeline.setup is None or not task.want or not len(values):
@@ -376,7 +372,7 @@ class EwaldSum:
 
     def solvers(self, values: AnyArray) -> Any:
         """Return densities (k, rows, N) in the order of the pipeline's axes and in its unit."""
-        ordered = values if self.order.is_identity else self.order.rows(values)
+        ordered = values if self.task.order.is_identity else self.task.order.rows(values)
         if self.task.sum.lengths is None or self.pipeline.setup is None:
             return ordered
         return self.pipeline.setup.measured(ordered)
@@ -406,7 +402,7 @@ class EwaldSum:
             return
         task, (targets, sources) = self.task, self.counts
         results = sum(math.prod(shape) for shape in self.shapes().values())
-        bytes_of_one = values.dtype.itemsize * (1 if self.order.is_identity else 2) * results
+        bytes_of_one = values.dtype.itemsize * (1 if self.task.order.is_identity else 2) * results
         if task.mixed:
             bytes_of_one += task.dtype.itemsize * (results + task.sum.rows * sources)
         require(
@@ -427,8 +423,8 @@ def _task_of(
     names: tuple[str, ...],
     tensors: bool,
     labelled: bool,
-) -> tuple[Task, AxisPermutation, dict[str, tuple[int, ...]]]:
-    """Return the task of a sum, its order of axes, and the shape of each result for a target.
+) -> tuple[Task, dict[str, tuple[int, ...]]]:
+    """Return the task of a sum, and the shape of each result for a target.
 
     Raises
     ------
@@ -446,9 +442,4 @@ def _task_of(
     check_spreading(options.expert.p2g_method, kernel, options.cell is not None)
     real = options.arithmetic(dtype)
     task = Task(kernel, space, real, options, names=names, labelled=labelled)
-    return task, _order(task), {name: result_shape(kernel, name, 1)[:-1] for name in names}
-
-
-def _order(task: Task) -> AxisPermutation:
-    options = task.options
-    return AxisPermutation(options.axes, options.cell and options.cell.rotation, task.finer)
+    return task, {name: result_shape(kernel, name, 1)[:-1] for name in names}

@@ -151,7 +151,7 @@ class PlacedTerm:
 
     def _transposed(self, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
-        order, task = self.sum.order, self.task
+        order, task = self.task.order, self.task
         if not self.transposes or not self.transposes[0].task.alike(task):
             self.transposes[:] = [Transpose(task)]
         ordered = {name: order.rows(array) for name, array in values.items()}

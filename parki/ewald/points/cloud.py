@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.geometry.axes import AxisPermutation
 from parki.ewald.geometry.systems import Labels, Systems, check_labels, check_systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
@@ -20,7 +21,6 @@ from parki.ewald.points.arguments import (
     check_shape,
 )
 from parki.ewald.points.values import as_rows, check_finite, check_single, extremes
-from parki.ewald.solver_box import AxisPermutation
 from parki.ewald.sums import sum_of
 from parki.interchange import as_array, check_space
 from parki.meaning import varied
