@@ -251,9 +251,6 @@ def test_parki_itself_reads_a_tensor_at_each_call():
 def test_what_has_no_derivatives_or_values_is_refused():
     given = tensors("stokes_sl", requires=False)
     points, how = (given["src"], given["src"], given["dens"]), {"periodicity": 3, "tolerance": 1e-2}
-    boxes = torch.ones(2, 3, requires_grad=True)
-    with pytest.raises(parki.ParkiTypeError, match="boxes requires a gradient, but options are co"):
-        parki.torch.stokes_sl(*points, systems=[0, 2, 5], boxes=boxes, **how)
     with pytest.raises(parki.ParkiTypeError, match="systems is for sums, as are"):
         parki.torch.sphere_velocities(points[0], 0.1, points[2], systems=[0, 2, 5], **how)
     with pytest.raises(parki.ParkiTypeError, match=r"trg is a ndarray; parki\.torch ta"):
