@@ -10,12 +10,14 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from parki.ewald.geometry.systems import LabelsLike, SystemsLike, first_box
+from parki.ewald.derivatives.in_boxes import InBoxes
+from parki.ewald.geometry.systems import LabelsLike, SystemsLike, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import result_shape, take_options
+from parki.ewald.points.request import SumRequest
 from parki.ewald.points.values import check_names
 from parki.ewald.points.widths import take_widths
 from parki.ewald.ranks import Ranks
@@ -152,12 +154,26 @@ def summed(
     boxes: Boxes | None = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
-    """Return the sum of one density, near a wall and in many boxes by a plan of its own.
+    """Return the sum of one density, near a wall by a plan of its own.
 
     Takes what `parki.stokes_sl` takes, and the ranks.
     """
     more = check_names(want) != ("u",)
-    if options.walled or boxes is not None or (more and SUMS[kernel].pressure):
+    composite = options.walled or (more and SUMS[kernel].pressure)
+    if boxes is not None and not composite and ranks.serial:
+        in_boxes = InBoxes.checked(
+            SumRequest.of(kernel, want, options),
+            trg,
+            src,
+            norms,
+            options,
+            boxes=rows_of_boxes(boxes),
+            systems=systems,
+            exclude=exclude,
+        )
+        in_boxes.warn_of_images()
+        return in_boxes.summed(dens)
+    if composite or boxes is not None:
         plan: Any = AnyPlan(
             ranks,
             kernel,

@@ -20,6 +20,7 @@ from parki.ewald.geometry.systems import (
     warn_of_long,
 )
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.arguments import refuse_between_walls
 from parki.ewald.points.extent import warn_of_boxes
@@ -132,7 +133,28 @@ class InBoxes(NamedTuple):
         """Return the columns of a group's points."""
         return group.columns(self.systems, self.cloud.space.array_module)
 
-    # ------------------------------------------------------------------ derivatives
+    # ------------------------------------------------------------------ sums and derivatives
+    def summed(self, dens: AnyArray) -> Any:
+        """Return the wanted results of a density, or of several, by the sums of all groups."""
+        like, dens = dens, self._density(dens)
+        results, one = Arrays(), isinstance(self.request.want, str)
+        for part in self.parts(dens):
+            of_part = sum_once(
+                self.request.kernel,
+                part.trg,
+                part.src,
+                part.dens,
+                part.norms,
+                part.options,
+                want=self.request.want,
+                systems=part.systems,
+                exclude=part.labels,
+            )
+            for n, rows in zip(self.request.results, (of_part,) if one else of_part, strict=True):
+                self._scatter(part.columns, n, rows, results)
+        arrays = tuple(as_given(rows, like) for rows in results.values())
+        return arrays[0] if one else arrays
+
     def vjp(
         self,
         vjp: Callable[..., Arrays],
@@ -176,8 +198,8 @@ class InBoxes(NamedTuple):
                 self._scatter(columns, name, rows, derivatives)
         for name in {*wrt} & NAMES:
             edges = name == "box" and all(np.ndim(box[0]) == 0 for box in self.boxes)
-            found = lattices.diagonal(axis1=1, axis2=2) if edges else lattices
-            derivatives[name] = space.array_module.asarray(found.astype(dtype))
+            by_box = lattices.diagonal(axis1=1, axis2=2) if edges else lattices
+            derivatives[name] = space.array_module.asarray(by_box.astype(dtype))
         like = values if isinstance(want, str) else values[0]
         return {name: as_given(derivatives[name], like) for name in wrt}
 

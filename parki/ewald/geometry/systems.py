@@ -216,15 +216,28 @@ def _of_three(row: Any) -> bool:
 
 
 def first_box(boxes: Any) -> Any:
-    """Return the box of the first system, or None without boxes."""
-    return None if boxes is None else rows_of_boxes(boxes)[0]
+    """Return the box of the first system, or None without boxes.
+
+    The others are looked at by `rows_of_boxes`.
+    """
+    if boxes is None:
+        return None
+    refuse_variable("boxes", boxes)
+    listed = isinstance(boxes, (list, tuple, np.ndarray))
+    rows = _numbers(boxes[:1]) if listed else ()
+    return rows[0] if rows and _of_three(rows[0]) else rows_of_boxes(boxes)[0]
 
 
 def _numbers(values: AnyArray) -> Any:
     """Return arrays of any library, and nested lists, as nested tuples of numbers."""
     if hasattr(values, "tolist"):
-        values = values.tolist()
+        return _plain(values.tolist())
     return tuple(map(_numbers, values)) if isinstance(values, (list, tuple)) else values
+
+
+def _plain(values: Any) -> Any:
+    """Return nested lists of numbers as tuples."""
+    return tuple(map(_plain, values)) if isinstance(values, list) else values
 
 
 class Batch(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -294,7 +295,7 @@ class EwaldOptions(metaclass=Shown):
         edge = 2.0 ** round(math.log2(length))
         options = self._in(Standing(tuple(map(tuple, (edge * np.eye(3)).tolist()))))
         object.__setattr__(options, "dl_mean", self.dl_mean or "zero")
-        return options
+        return _as_before(options)
 
     def _in(self, box: tuple[Any, ...]) -> EwaldOptions:
         """Return the options with another box, as the other fields were checked."""
@@ -483,6 +484,12 @@ class EwaldOptions(metaclass=Shown):
         if self.expert.window_points is not None:
             return (self.expert.window_points,)
         return tuple(range(2, MOST_POINTS[np.dtype(dtype)] + 1))
+
+
+@lru_cache(maxsize=64)
+def _as_before(options: EwaldOptions) -> EwaldOptions:
+    """Return equal options of before, for which the cell and others are made."""
+    return options
 
 
 EwaldOptions.__init__ = understanding(EwaldOptions.__init__)  # type: ignore[method-assign]
