@@ -110,7 +110,6 @@ def by_lattice(
     straight: bool = False,
     ranks: Ranks = SERIAL,
     systems: Systems | None = None,
-    motion: Array | None = None,
 ) -> Array:
     """Return the derivative by lattice vectors, shape (3, 3), a row for each.
 
@@ -137,9 +136,6 @@ def by_lattice(
         What all ranks share.
     systems : Systems, optional
         Derivatives of systems in one box add up.
-    motion : array, shape (3, 3), optional
-        A strain of points and box, for how the derivative of charges changes along it, with changes
-        of the derivatives by points.
     """
     if systems is not None and systems.boxes is not None and {*values} == {"u"} and strains:
         sums = [systems.sums((g[:, None] * x).reshape(9, -1).astype(np.float64)) for x, g in moves]
@@ -159,7 +155,6 @@ def by_lattice(
                     options.within(tuple(map(tuple, box.tolist()))),
                     values={name: rows[..., t] for name, rows in values.items()},
                     moves=[(x[:, n], g[:, n]) for (x, g), n in zip(moves, (t, s), strict=True)],
-                    motion=motion,
                 )
                 for t, s, box in ((slice(*a), slice(*b), box) for a, b, box in ends)
             ]
@@ -191,7 +186,6 @@ def by_lattice(
                         options,
                         values=weights,
                         labels=labels,
-                        motion=motion,
                     )
                 )
                 if options.dl_mean == "flux" and SUMS[kernel].normals:
@@ -316,12 +310,10 @@ def strains_of(
     values: AnyArray,
     labels: LabelsLike,
     want: str | tuple[str, ...] = "grad_u",
-    motion: Array | None = None,
 ) -> list[Array]:
     """Return the derivatives by strains of points and box for each density.
 
-    ``want`` are results of a sum that was placed at these points before, with "grad_u". With a
-    ``motion`` they are second derivatives, by it and another strain at once: see `FarStrain.twice`.
+    ``want`` are results of a sum that was placed at these points before, with "grad_u".
     """
     # By the pipeline that the derivative by targets leaves, whose sum is this one.
     density = dens[0].reshape(SUMS[kernel].density_shape(dens.shape[-1]))
@@ -336,9 +328,8 @@ def strains_of(
         task, pipeline = placed.task, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
         rotation = task.order.matrix
-        in_order = None if motion is None else rotation @ motion @ rotation.T
         pairs = zip(placed.solvers(dens), task.order.rows(values), strict=True)
-        strains = [fields.strained(density, weights, in_order) for density, weights in pairs]
+        strains = [fields.strained(density, weights) for density, weights in pairs]
     placed.cache_setup()
     return [rotation.T @ strain @ rotation for strain in strains]
 
@@ -367,11 +358,8 @@ class _Fields(NamedTuple):
             norms = (norms * norms.dtype.type(setup.solver_box.factor)).astype(task.dtype)
         return cls(setup, stages, FarStrain(stages.fgc, setup.split), trg, src, norms)
 
-    def strained(self, dens: AnyArray, weights: AnyArray, motion: Array | None = None) -> Array:
-        """Return the derivative by strains for a density and values, in the pipeline's axes.
-
-        With a ``motion`` of charges the second derivative, by it and another strain.
-        """
+    def strained(self, dens: AnyArray, weights: AnyArray) -> Array:
+        """Return the derivative by strains for a density and values, in the pipeline's axes."""
         setup, stages = self.setup, self.stages
         task, real, (of_targets, of_sources) = (
             setup.task,
@@ -379,28 +367,20 @@ class _Fields(NamedTuple):
             stages.faxen.faxen_factors,
         )
         rows, values = (task.xp.ascontiguousarray(each, dtype=real) for each in (dens, weights))
-        near = self._near(stages.p2p, rows, values, motion)
-        if motion is not None:
-            far = self.far.twice(motion, self.trg, values, self.src, rows)
-        else:
-            parts = parts_of(task.sum, rows, self.norms, of_sources)
-            of_u = of_targets and of_targets["u"]
-            far = self.far(self.trg, values, self.src, parts, of_u)
+        near = self._near(stages.p2p, rows, values)
+        parts = parts_of(task.sum, rows, self.norms, of_sources)
+        of_u = of_targets and of_targets["u"]
+        far = self.far(self.trg, values, self.src, parts, of_u)
         constant = {"u": np.zeros_like(weights)}
         stages.gauge.add(dens, constant)
         total = float((weights * constant["u"]).sum(dtype=np.float64))
-        per_volume = -np.eye(3) if motion is None else np.trace(motion) * np.eye(3) + motion.T
-        return np.asarray(near + far + total * per_volume)
+        return np.asarray(near + far - total * np.eye(3))
 
-    def _near(
-        self, p2p: P2P, dens: AnyArray, weights: AnyArray, motion: Array | None = None
-    ) -> Array:
+    def _near(self, p2p: P2P, dens: AnyArray, weights: AnyArray) -> Array:
         """Return the near field's part."""
         task, count = p2p.task, weights.shape[1]
         rows = {name: result_rows(task.kernel, name) for name in task.want} | {"strain": 9}
         results = {n: np.empty_like(weights, shape=(1, each, count)) for n, each in rows.items()}
-        moved = None if motion is None else task.space.adapter.constant(motion, p2p.dtype)
-        buffer = p2p.buffer(p2p.rows)
-        p2p.apply(dens[None], buffer, results, weights=weights[None], motion=moved)
+        p2p.apply(dens[None], p2p.buffer(p2p.rows), results, weights=weights[None])
         sums = to_host(results["strain"][0].sum(axis=1, dtype=np.float64))
         return np.asarray(sums.reshape(3, 3))

@@ -208,7 +208,6 @@ class MappedSum(NamedTuple):
             straight=straight,
             ranks=one.ranks,
             systems=one.systems,
-            motion=one.motion,
         )
 
     def pushed(self, dens: AnyArray, moves: Mapping[str, AnyArray]) -> list[tuple[str, AnyArray]]:

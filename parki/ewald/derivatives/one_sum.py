@@ -264,7 +264,6 @@ class OneSum(NamedTuple):
     def _strains(self, values: Arrays) -> bool:
         """Return whether the sum of values and density at once has the derivative by strains."""
         same = self.trg is self.src and self.trg.size and self.ranks.serial
-        same = same and self.motion is None
         symmetric = values.keys() == {"u"} and self.kind.adjoints["u"].symmetric
         return bool(same and symmetric and any(self.options.periodic)) and of_modes_alone(self.kind)
 

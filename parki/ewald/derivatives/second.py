@@ -88,7 +88,7 @@ def _pulled(
         ) -> dict[str, AnyArray]:
             return _pulled(kernel, there, batch, points, more["values"], names, NONE, motion)
 
-        exact = follows(kernel) and (batch.systems is None or "box" not in names)
+        exact = follows(kernel) and ("src" not in points or "box" not in names)
         parts.append(along(strain, options, points, weights, changing, exact))
     if "dens" in left:
         others = tuple(name for name in names if name != "dens")

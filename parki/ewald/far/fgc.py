@@ -274,13 +274,14 @@ class Convolution:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
 
         If ``alone``, in this thread; else in all threads of the CPU. ``sums`` takes what the block
-        has of `FarStrain.of_modes`, by its first mode. By ``changed(block)`` in place of the block.
+        has of `FarStrain.of_modes`, by its first mode. If ``changed`` is given, its result for the
+        block takes the place of that.
         """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
         threads = 1 if alone or real.size < FFT_LEAST else MOST_THREADS
+        block = block if changed is None else changed(block)
         if sums is not None:
             sums[block.first] = self._summed(block, real, threads)
-        block = block if changed is None else changed(block)
         self.convolve(
             real.shape[1] // 2 // self.together,
             threads,

@@ -148,6 +148,12 @@ class FarStrain:
         ``strain``.
         """
         own = reduce(add, (sums[first] for first in sorted(sums)))
+        strains = (-2 * self.unit) * self._moments(own).reshape(9, -1)
+        strains[::4] -= self.unit * own[0]
+        return strains
+
+    def _moments(self, own: AnyArray) -> Any:
+        """Return the moments (3, 3, sets) of sums over modes, (7, sets), along the axes."""
         moments = self.fgc.xp.empty((3, 3, own.shape[1]))
         for n, (a, b) in enumerate(combinations_with_replacement(range(3), 2), start=1):
             moments[a, b] = moments[b, a] = own[n]
@@ -157,9 +163,7 @@ class FarStrain:
             sets = moments.reshape(3, 3, -1, basis.shape[2])
             sets = (basis[:, :, None, None] * sets[:, None]).sum(axis=0)
             moments = (sets[:, :, None] * basis[None, :, :, None]).sum(axis=1)
-        strains = (-2 * self.unit) * moments.reshape(9, -1)
-        strains[::4] -= self.unit * own[0]
-        return strains
+        return moments.reshape(3, 3, -1)
 
     @property
     def unit(self) -> float:
@@ -232,53 +236,58 @@ class FarStrain:
         step = max(1, MODES[self.mesh.space.on_device] // (y * z))
         return [slice(first, min(x, first + step)) for first in range(0, x, step)]
 
-    def changed(self, motion: AnyArray) -> Changed:
+    def changed(self, motion: AnyArray, twice: bool = False) -> Changed:
         """Return a function of blocks for `FGC.multiply`: of the change along ``dx = motion x``.
 
-        The field is of charges, and the strain in the order of axes of the pipeline.
+        The field is of charges, and the strain in the order of axes of the pipeline. If ``twice``,
+        sums over the modes of these blocks are what `twice` needs.
         """
-        self.prepare()
+        self.prepare(twice)
+        made = list[Block]()  # the block, where there is one, for densities one after the other
 
         def change(block: Block) -> Block:
+            if made:
+                return made[0]
             whole, xp = block.whole or block, self.fgc.xp
-            first = block.first - whole.first
-            modes = self._modes(whole, slice(first, first + block.last - block.first), 1.0)
-            values = -2 * _product(motion, modes.k) * modes.rise
-            values -= float(np.trace(motion)) * modes.multiplier
-            unfolded = {"full": 2 * block.arguments["shape"]}
-            multiplier = xp.ascontiguousarray(values, dtype=self.mesh.dtype)
-            return replace(block, multiplier=multiplier, arguments=block.arguments | unfolded)
+            part = slice(block.first - whole.first, block.last - whole.first)
+            modes = self._modes(whole, part, 1.0)
+            product = _product(motion, modes.k)
+            values = -2 * product * modes.rise - float(np.trace(motion)) * modes.multiplier
+            tables = {"multiplier": values} | ({"rise": 2 * product * modes.bend} if twice else {})
+            tables = {n: xp.ascontiguousarray(a, dtype=self.mesh.dtype) for n, a in tables.items()}
+            strain = cast(dict[str, Any], whole.strain)
+            new = replace(
+                block,
+                multiplier=tables.pop("multiplier"),
+                arguments=block.arguments | {"full": 2 * block.arguments["shape"]},
+                strain={"times0": strain["times0"][part], "times2": strain["times2"], **tables},
+                whole=None,
+            )
+            if len(self.fgc.blocks) == 1:
+                made.append(new)
+            return new
 
         return change
 
-    def twice(
-        self, motion: AnyArray, trg: AnyArray, weights: AnyArray, src: AnyArray, dens: AnyArray
-    ) -> Any:
-        """Return the derivatives by strains, shape (3, 3), of the change of ``w.u`` along one.
+    def twice(self, sums: dict[int, Any], changed: dict[int, Any], motion: AnyArray) -> Any:
+        """Return the derivatives by strains (9, sets) of the changes of w.u along one.
 
-        The sum is of charges; for the arguments see `__call__` and `changed`. Both strains are of
-        points and box at once, not one after the other.
+        They are for sums over the modes of all blocks and of those that have `changed`, of values
+        w that are the density, as for `of_modes`. Both strains are of points and box at once, not
+        one after the other.
         """
-        self.prepare(twice=True)
-        xp = self.fgc.xp
-        hats = self._spread(trg, weights), self._spread(src, dens)
-        total, second, fourth = xp.zeros(()), xp.zeros((3, 3)), xp.zeros((3, 3))
-        for block in self.fgc.whole:
-            for part in self._parts(block):
-                modes = self._modes(block, part)
-                of_targets, of_sources = (self._transformed(hat, block, part)[0] for hat in hats)
-                value = (of_targets.conj() * of_sources).real
-                total += (modes.multiplier * value).sum()
-                rise = 2 * modes.rise * value
-                bend = 4 * modes.bend * value * _product(motion, modes.k)
-                for a, b in combinations_with_replacement(range(3), 2):
-                    pair = modes.k[a] * modes.k[b]
-                    second[a, b] = second[b, a] = second[a, b] + (rise * pair).sum()
-                    fourth[a, b] = fourth[b, a] = fourth[a, b] + (bend * pair).sum()
-        one, two, four = map(to_host, (total, second, fourth))
-        trace = np.trace(motion)
-        strains = (trace * one + (motion * two).sum()) * np.eye(3) + motion.T * one + trace * two
-        return self.unit * (strains + two @ motion + motion.T @ two + two @ motion.T + four)
+        whole, bent = (reduce(add, (by[n] for n in sorted(by))) for by in (sums, changed))
+        two, four = (2 * self._moments(rows).transpose(2, 0, 1) for rows in (whole, bent))
+        xp, one = self.fgc.xp, whole[0][:, None, None]
+        strain, trace = xp.asarray(motion), float(np.trace(motion))
+
+        def times(a: AnyArray, b: AnyArray) -> Any:
+            return (a[..., :, :, None] * b[..., None, :, :]).sum(axis=-2)
+
+        level = trace * one + (strain * two).sum(axis=(1, 2))[:, None, None]
+        strains = level * xp.eye(3) + strain.T * one + trace * two + four
+        strains += times(two, strain) + times(strain.T, two) + times(two, strain.T)
+        return self.unit * strains.transpose(1, 2, 0).reshape(9, -1)
 
     def _modes(self, block: Block, part: slice, times: Any = None) -> Waves:
         """Return the modes of a part of a block, by default as many times as they count."""

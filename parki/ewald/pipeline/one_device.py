@@ -95,7 +95,8 @@ class OneDevice(PlacedOnDevice):
         outputs = capacity.results(xp, results)
         stages.run_changed(capacity.densities(xp, dens), outputs, motion)
         for name, array in results.items():
-            array[...] = outputs[name][..., : array.shape[-1]]
+            if name != "strain":
+                array[...] = outputs[name][..., : array.shape[-1]]
 
     def recorded(self, many: int) -> Replay | None:
         """Return the graph of an application to ``many`` densities, if there is one."""

@@ -208,28 +208,44 @@ class Stages:
     ) -> None:
         """Overwrite results with how sums of charges change along a strain, ``dx = motion x``.
 
-        Both points and box move. Gradients change in axes that stay.
+        Both points and box move. Gradients change in axes that stay. "strain" among them is as for
+        `run`, of the change of dens.u: by two strains at once.
         """
         self.prepare_strain()
         far, task, xp = cast(FarStrain, self.far_strain), self.setup.task, self.p2p.sources.xp
-        trace = float(np.trace(motion))
+        results = {**results}
+        strain: AnyArray = results.pop("strain", None)
+        strained, trace = strain is not None, float(np.trace(motion))
         exact, dens = dens, dens.astype(self.p2p.dtype, copy=False)
         near = {n: xp.empty(rows.shape, dtype=self.p2p.dtype) for n, rows in results.items()}
         moved = task.space.adapter.constant(motion, self.p2p.dtype)
-        self.p2p.apply(dens, self._buffer(len(dens)), near, motion=moved)
+        pairs = xp.empty((len(dens), 9, self.sizes["trg"][1]), dtype=self.p2p.dtype)
+        of_pairs = near | ({"strain": pairs} if strained else {})
+        weights = dens[:, : task.sum.results] if strained else None
+        buffer = self._buffer(len(dens))
+        self.p2p.apply(dens, buffer, of_pairs, weights=weights, motion=moved)
+        changed = far.changed(motion, strained)
         for place, density in enumerate(dens):
-            rows = {name: array[place] for name, array in near.items()}
+            rows, modes = {name: array[place] for name, array in near.items()}, list[Any]()
+            sums = modes if strained else None
+            if "grad_u" in rows or strained:
+                field = self._far_field(density[None], modes=sums)
             if "grad_u" in rows:  # wave vectors move, by which the grid's field is differentiated
                 still = {name: xp.zeros_like(array) for name, array in rows.items()}
-                self.faxen.gather(self.g2p, self._far_field(density[None]), still, 0, self.count)
+                self.faxen.gather(self.g2p, field, still, 0, self.count)
                 changes_of_axes = moved[:, :, None] * still["grad_u"][:, None]
                 rows["grad_u"] -= changes_of_axes.sum(axis=0)
-            field = self._far_field(density[None], changed=far.changed(motion))
+            field = self._far_field(density[None], modes=sums, changed=changed)
             self.faxen.gather(self.g2p, field, rows, 0, self.count)
-            if "u" in rows:  # the gauge's constant is one over the volume
-                constant = {"u": xp.zeros(rows["u"].shape, dtype=exact.dtype)}
-                self.gauge.add(exact[place], constant)
+            constant = {"u": xp.zeros((1, pairs.shape[2]), dtype=exact.dtype)}
+            self.gauge.add(exact[place], constant)  # one over the volume
+            if "u" in rows:
                 rows["u"] -= trace * constant["u"]
+            if strained:
+                total = self._by_system(exact[place] * constant["u"]).sum(axis=0)
+                per_volume = xp.asarray(trace * np.eye(3) + motion.T).reshape(9, 1)
+                strain[place] = far.twice(modes[0], modes[1], motion) + per_volume * total
+                strain[place] += self._by_system(pairs[place])
         for name, array in results.items():
             array[...] = near[name]
 
