@@ -208,8 +208,7 @@ def test_many_modes_take_a_grid(monkeypatch, dtype):
             plain = parki.Plan("stokes_sl", trg, src, options(box))
             first = plain(dens), parki.Plan("stokes_sl", src, trg, options(box))(dens[..., :12])
             assert not plain._combination.correction.flow._grids
-            few.setattr(slit, "FEW_MODES", 0)
-            few.setattr(slit, "FEW_PAIRS", 0)
+            few.setattr(slit, "FEW", 0)
             plan = parki.Plan("stokes_sl", trg, src, options(box))
             assert 0 < rms(plan(dens)[0] - first[0][0]) <= 0.2 * plan.promise(dens[0])
             assert plan._combination.correction.flow._grids

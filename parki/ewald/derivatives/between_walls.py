@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.derivatives.mapped_sum import Link
-from parki.ewald.far.slit import Coefficients, SlitFlow
+from parki.ewald.far.slit import Coefficients, SlitFlow, stacked
 from parki.ewald.far.slit_modes import PART, SlitModes, longest, unit_of_promise
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums.composite import Addend
@@ -78,7 +78,7 @@ class Correction:
     def _rows(self, dens: AnyArray, cloud: Arrays) -> dict[str, AnyArray]:
         """Return the sources (k, rows, N) of densities (k, rows, N), by word."""
         return {
-            word: np.stack([mapped(source, one, cloud) for one in dens])
+            word: stacked([mapped(source, one, cloud) for one in dens])
             for word, source in self.sources.items()
         }
 
@@ -92,10 +92,10 @@ class Correction:
         made = self.flow.taken(trg, flow, {word for each in words.values() for word in each})
         parts = {}
         for name, each in words.items():
-            rows = np.stack([made[word] for word in each], axis=2)
+            rows = np.moveaxis(stacked([made[word] for word in each]), 0, 2)
             parts[name] = rows.reshape(len(rows), ROWS[name], -1)
         return {
-            name: np.stack(
+            name: stacked(
                 [
                     result.results({part: rows[n] for part, rows in parts.items()}, {})
                     for n in range(flow.waves.shape[-1])

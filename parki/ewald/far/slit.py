@@ -7,7 +7,7 @@ place of the velocity. The word "" is a force, or the velocity.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +17,10 @@ from parki.ewald.far.slit_modes import FLOWS, LAPLACIANS, PRESSURES, SLOPES, Sli
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyArray, DType
 
-# Pairs of points and modes whose flows are in memory: in a cache of a CPU, or many on a device.
-MOST_AT_ONCE = {False: 2**16, True: 2**21}
-TABLES = 14  # numbers for each of these
-# Modes, and pairs of points and modes, up to which plain sums take less than a grid.
-FEW_MODES, FEW_PAIRS = 50, 2**18
+# Pairs of points and modes up to which plain sums take a CPU less time than a grid. On devices
+# products of matrices are in no graph.
+FEW = 2**14
+TABLES = 14  # numbers for each pair
 
 
 class Coefficients(NamedTuple):
@@ -59,12 +58,12 @@ class SlitFlow:
     def __init__(self, modes: SlitModes, space: ExecutionSpace, digits: float) -> None:
         self.modes, self.space, self.xp = modes, space, space.array_module
         self._digits, xp = digits, self.xp
-        self._most = MOST_AT_ONCE[space.on_device]
+        self._few = 0 if space.on_device else FEW
         self._grids: dict[Any, SlitGrid] = {}  # by dtype
         self._waves, self._lengths = xp.asarray(modes.waves), xp.asarray(modes.lengths)[:, None]
-        self._matrices = xp.asarray(modes.matrices)
+        self._matrices = xp.asarray(np.moveaxis(modes.matrices, 0, -1))
         self._flows, self._pressures, self._slopes, self._laplacians = map(
-            xp.asarray, (FLOWS, PRESSURES, SLOPES, LAPLACIANS)
+            xp.asarray, (FLOWS.reshape(6, 12), PRESSURES, SLOPES, LAPLACIANS)
         )
         self._along = self._waves / self._lengths
 
@@ -89,7 +88,7 @@ class SlitFlow:
     def flow(self, moments: Coefficients, *, back: bool = False) -> Coefficients:
         """Return the flow of moments."""
         gap, area = self.modes.gap, self.modes.area
-        waves = self.xp.einsum("mab,bmk->amk", self._matrices, moments.waves)
+        waves = contracted(self._matrices, moments.waves)
         mean, level = np.zeros_like(moments.mean), np.zeros_like(moments.level)
         for axis, flux in enumerate(self.modes.flux):
             mean[axis, 0] = -6 * np.pi * gap / area * moments.mean[axis, 0]
@@ -117,18 +116,13 @@ class SlitFlow:
         sums = self._summed(points, columns)
         sums = sums.reshape(4, -1, many, rows)
         if word.endswith("p"):
-            waves = self.xp.einsum("ag,gmk->amk", self._pressures, sums[..., 0])
+            waves = contracted(self._pressures, sums[..., 0])
             waves = waves * self._lengths
         else:
             ex, ey = self._along.T[..., None]
-            local = self.xp.stack(
-                [
-                    ex * sums[..., 0] + ey * sums[..., 1],
-                    ex * sums[..., 1] - ey * sums[..., 0],
-                    sums[..., 2],
-                ]
-            )
-            waves = self.xp.einsum("acg,cgmk->amk", self._flows.conj(), local)
+            x, y, z = (sums[..., n] for n in range(3))
+            local = stacked([ex * x + ey * y, ex * y - ey * x, z])
+            waves = contracted(self._flows.conj(), local.reshape(12, -1, many))
         mean, level = self._mean_moments(_doubled(points[2]), values, word)
         for letter in word.removesuffix("p"):
             waves = self._derived(waves, letter, of_source=True)
@@ -141,21 +135,20 @@ class SlitFlow:
             waves, mean = self._derived(waves, letter), self._derived_mean(mean, letter)
             level = np.zeros_like(level)
         if word.endswith("p"):
-            weights = self.xp.einsum("ag,amk->gmk", self._pressures, waves)
+            weights = contracted(self._pressures.T, waves)
             weights = (weights * self._lengths)[..., None]
         else:
-            local = self.xp.einsum("acg,amk->cgmk", self._flows, waves)
+            local = contracted(self._flows.T, waves).reshape(3, 4, -1, many)
             ex, ey = self._along.T[..., None]
-            weights = self.xp.stack(
-                [ex * local[0] - ey * local[1], ey * local[0] + ex * local[1], local[2]], axis=-1
-            )
+            along, across, z = local
+            axes = stacked([ex * along - ey * across, ey * along + ex * across, z])
+            weights = self.xp.moveaxis(axes, 0, -1)
         rows = weights.shape[-1]
         fields = self._evaluated(points, weights.reshape(4, -1, many * rows))
         fields = fields.reshape(many, rows, count)
         if word.endswith("p"):
             return fields + level[:, None, None]
-        z = _doubled(points[2])
-        for n, values in enumerate(self._functions(z)):
+        for n, values in enumerate(self._functions(_doubled(points[2]))):
             fields += self.xp.moveaxis(mean[:, n], -1, 0)[..., None] * values
         return fields
 
@@ -165,9 +158,7 @@ class SlitFlow:
             waves_along = self._waves[:, "xy".index(letter), None]
             return (-1j if of_source else 1j) * waves_along * waves
         matrix, power = (self._slopes, 1) if letter == "z" else (self._laplacians, 2)
-        how = "ab,bmk->amk" if of_source else "ba,bmk->amk"
-        made = self.xp.einsum(how, matrix, waves)
-        return self._lengths**power * made
+        return self._lengths**power * contracted(matrix if of_source else matrix.T, waves)
 
     # ------------------------------------------------------------------ the mode k = 0
     def _functions(self, z: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
@@ -203,7 +194,7 @@ class SlitFlow:
     def size(self, count: int, dtype: DType) -> GridSize | None:
         """Return the grid by which a number of points is summed; None for plain sums."""
         modes = len(self.modes.waves)
-        if modes <= FEW_MODES or modes * count <= FEW_PAIRS:
+        if not modes or modes * count <= self._few:
             return None
         return GridSize.of(self.modes, self._digits, dtype)
 
@@ -211,7 +202,7 @@ class SlitFlow:
         """Return the memory that sums over a number of points take."""
         if (size := self.size(count, dtype)) is not None:
             return size.bytes(dtype) + 32.0 * len(self.modes.waves) * size.shape[2]
-        return 8.0 * TABLES * min(self._most, len(self.modes.waves) * count)
+        return 8.0 * TABLES * len(self.modes.waves) * count
 
     def _grid(self, points: AnyArray) -> SlitGrid | None:
         dtype = points.dtype
@@ -221,46 +212,47 @@ class SlitFlow:
             self._grids[dtype] = SlitGrid(self.modes, self._digits, self.space, dtype)
         return self._grids[dtype]
 
-    def _tables(self, points: AnyArray) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
-        """Yield parts of the points with cos and sin of their phases, (M, n), and c, s, y c, y s.
-
-        The last ones have the shape (4, M, n).
-        """
+    def _tables(self, points: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Return c, s, y c and y s times the cosines, and times the sines, (4, M, N)."""
         xp, gap, lengths = self.xp, self.modes.gap, self._lengths
-        size = max(1, self._most // max(1, len(self._waves)))
-        for first in range(0, points.shape[1], size):
-            part = slice(first, first + size)
-            z = _doubled(points[2, part])
-            up, down = xp.exp(-lengths * (gap - z)), xp.exp(-lengths * z)
-            functions = xp.empty((4, *up.shape))
-            y = lengths * (z - gap / 2)
-            functions[0], functions[1] = (up + down) / 2, (up - down) / 2
-            functions[2], functions[3] = y * functions[0], y * functions[1]
-            phases = self._waves @ _doubled(points[:2, part])
-            yield part, xp.cos(phases), xp.sin(phases), functions
+        z = _doubled(points[2])
+        up, down = xp.exp(-lengths * (gap - z)), xp.exp(-lengths * z)
+        c, s, y = (up + down) / 2, (up - down) / 2, lengths * (z - gap / 2)
+        functions = stacked([c, s, y * c, y * s])
+        phases = self._waves @ _doubled(points[:2])
+        return functions * xp.cos(phases), functions * xp.sin(phases)
 
     def _summed(self, points: AnyArray, columns: AnyArray) -> AnyArray:
         """Return sums (4, M, c) of columns (c, N), with c, s, y c, y s times ``e^{-ikx}``."""
         if (grid := self._grid(points)) is not None:
             return grid.summed(points, columns)
-        real = self.xp.zeros((4, len(self._waves), len(columns)))
-        imaginary = np.zeros_like(real)
-        for part, cosine, sine, functions in self._tables(points):
-            values = columns[:, part].T
-            real += (functions * cosine) @ values
-            imaginary -= (functions * sine) @ values
-        return real + 1j * imaginary
+        cosines, sines = self._tables(points)
+        return cosines @ columns.T - 1j * (sines @ columns.T)
 
     def _evaluated(self, points: AnyArray, weights: AnyArray) -> AnyArray:
         """Return the real parts (c, N) of sums over modes, with weights (4, M, c)."""
         if (grid := self._grid(points)) is not None:
             return _doubled(grid.evaluated(points, weights))
-        real, imaginary = (self.xp.moveaxis(w, -1, 1) for w in (weights.real, weights.imag))
-        fields = self.xp.zeros((weights.shape[-1], points.shape[1]))
-        for part, cosine, sine, functions in self._tables(points):
-            made = real @ (functions * cosine) - imaginary @ (functions * sine)
-            fields[:, part] = made.sum(axis=0)
-        return fields
+        weights = self.xp.moveaxis(weights, -1, 1)
+        cosines, sines = self._tables(points)
+        return (weights.real @ cosines - weights.imag @ sines).sum(axis=0)
+
+
+def contracted(matrix: AnyArray, values: AnyArray) -> AnyArray:
+    """Return products (a, M, k) of a matrix (a, b), or of one for each mode, (a, b, M), and values.
+
+    These are (b, M, k). Products by a library of matrices are in no graph of a device.
+    """
+    of_modes = matrix if matrix.ndim == 3 else matrix[..., None]
+    return (of_modes[..., None] * values).sum(axis=1)
+
+
+def stacked(arrays: Sequence[AnyArray]) -> AnyArray:
+    """Return arrays of one shape, one after the other; `stack` uploads what no graph would keep."""
+    stack = np.empty_like(arrays[0], shape=(len(arrays), *arrays[0].shape))
+    for place, array in zip(stack, arrays, strict=True):
+        place[...] = array
+    return stack
 
 
 def _doubled(array: AnyArray) -> AnyArray:

@@ -175,9 +175,10 @@ class SlitGrid:
             values[first : first + len(planes)] = gathered[: len(planes)]
         return values
 
-    @staticmethod
-    def _product(real: AnyArray, numbers: AnyArray) -> AnyArray:
+    def _product(self, real: AnyArray, numbers: AnyArray) -> AnyArray:
         """Return products of real matrices (M, a, b) and complex ones (M, b, c)."""
+        if self.space.on_device:  # whose graphs have no products by a library of matrices
+            return (real[..., None] * numbers[:, None]).sum(axis=2)
         return real @ numbers.real + 1j * (real @ numbers.imag)
 
     def _forward(self, grid: AnyArray) -> AnyArray:
