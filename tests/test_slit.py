@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from contract import rms
+from recording import let_the_host_record
 
 import parki
 from parki.ewald.far import slit
@@ -267,3 +268,19 @@ def test_modes_of_the_reference():
     trg = np.array([[0.1], [0.2], [1e-4]])
     with pytest.raises(ValueError, match="from a wall, on the mean; expected at least"):
         between_walls(trg, trg, trg, box=BOX)
+
+
+def test_a_device_records_the_correction(monkeypatch):
+    """For the points that a plan has; moved points begin anew."""
+    let_the_host_record(monkeypatch)
+    monkeypatch.setattr(slit, "FEW", 0)
+    trg, src, dens, _ = given("stokes_sl")
+    plan = parki.Plan("stokes_sl", trg, src, options())
+    usual = plan(dens)
+    for times in range(1, 5):
+        assert rms(plan(times * dens) - times * usual) <= 1e-12 * times * rms(usual)
+    assert plan._combination._corrected[1]._graphs
+    plan.update_points(src, src)
+    exact = parki.Plan("stokes_sl", src, src, options())(dens)
+    for _ in range(4):
+        assert rms(plan(dens) - exact) <= plan.promise(dens)

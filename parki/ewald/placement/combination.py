@@ -20,7 +20,7 @@ from parki.ewald.derivatives.between_walls import Correction, correction_of
 from parki.ewald.geometry.boxes import WHOLE
 from parki.ewald.pipeline.one_shot import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
-from parki.ewald.pipeline.replay import Replay, launch_mode
+from parki.ewald.pipeline.replay import Applications, Replay, launch_mode, why_not
 from parki.ewald.placement.placement import Placement
 from parki.ewald.placement.term import PlacedTerm, Places
 from parki.ewald.points import check_outputs
@@ -68,6 +68,8 @@ class LinearCombination:
         self._plans: dict[str, Any] = {}
         self._versions: dict[str, object] = {}
         self._corrections: dict[Any, Correction] = {}  # by the box
+        # Recorded corrections, and the version of the points that they are for.
+        self._corrected: tuple[object, Applications] = object(), Applications("")
 
     @property
     def terms(self) -> tuple[PlacedTerm, ...]:
@@ -111,11 +113,31 @@ class LinearCombination:
             self._corrections = {key: made}
         return self._corrections[key]
 
-    def _correct(self, values: AnyArray, totals: dict[str, Any]) -> None:
-        """Add the correction to results (k, rows, N), where there is one."""
-        if len(values) and (correction := self.correction) is not None:
-            cloud = self.placement.cloud
+    def _correct(self, values: AnyArray, totals: dict[str, Any], watch: Watch) -> None:
+        """Add the correction to results (k, rows, N), where there is one.
+
+        A device records it, for the present points alone.
+        """
+        if not len(values) or (correction := self.correction) is None:
+            return
+        cloud, version = self.placement.cloud, self.placement.version
+        if not self._records or watch is not unwatched:
             correction.add(values, totals, cloud_of(cloud), cloud.trg)
+            return
+        if self._corrected[0] is not version:
+            problem = why_not(self.space, self.terms[0].task.executor, *self.counts)
+            self._corrected = version, Applications(problem)
+        parts = {name: np.empty_like(total) for name, total in totals.items()}
+
+        def work(arrays: dict[str, AnyArray]) -> None:
+            for name in parts:
+                arrays[name].fill(0)
+            rows = {name: arrays[name] for name in parts}
+            correction.add(arrays["dens"], rows, cloud_of(cloud), cloud.trg)
+
+        self._corrected[1].repeat(self.space, (len(values), False), work, {"dens": values}, parts)
+        for name, part in parts.items():
+            totals[name] += part
 
     # ------------------------------------------------------------------ apply
     def apply(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
@@ -135,7 +157,7 @@ class LinearCombination:
             if self.placement.commit_pending():
                 self._sum(values, totals, watch)
         if not self.plain:
-            self._correct(values, totals)
+            self._correct(values, totals, watch)
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
 
@@ -201,7 +223,9 @@ class LinearCombination:
 
     def describe(self) -> list[str]:
         """Return lines on the correction, and why there is no graph of all terms, if so."""
-        lines = [] if self.correction is None else [self.correction.describe()]
+        lines = []
+        if self.correction is not None:
+            lines.append(self.correction.describe() + self._corrected[1].describe())
         if self._problem:
             lines.append(f"  launches of all sums: {launch_mode(self._problem)}")
         return lines
