@@ -133,3 +133,21 @@ def test_dipoles_have_no_total():
     plan = plan_of("laplace_dipole", want="grad_u")
     with pytest.raises(parki.ParkiValueError, match="total was given, which dipoles do not have"):
         parki.equilibrate(plan, 0.0, total=0.0)
+
+
+@pytest.mark.gpu
+def test_on_a_device():
+    """Widths of each charge, groups and labels in the memory of a GPU."""
+    cupy = pytest.importorskip("cupy")
+    widths, totals = np.where(GROUPS > 0, 0.07, 0.1), np.array([0.0, 0.5, -0.5])
+    here = plan_of(epsilon=(widths, widths))
+    exact = parki.equilibrate(here, LINEAR, hardness=HARDNESS, total=totals, groups=GROUPS)
+    points, linear, hardness, groups, narrow = map(
+        cupy.asarray, (POINTS, LINEAR, HARDNESS, GROUPS, widths)
+    )
+    plan = plan_of(points=points, epsilon=(narrow, narrow))
+    found = parki.equilibrate(plan, linear, hardness=hardness, total=totals, groups=groups)
+    assert isinstance(found.values, cupy.ndarray)
+    np.testing.assert_allclose(found.values.get(), exact.values, atol=1e-6)
+    np.testing.assert_allclose(found.levels, exact.levels, atol=1e-6)
+    assert found.energy == pytest.approx(exact.energy, abs=1e-6)

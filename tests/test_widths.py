@@ -164,3 +164,21 @@ def test_refusals_of_energies():
     how = {"epsilon": np.full(4, 0.1), **SYSTEMS}
     with pytest.raises(parki.ParkiValueError, match="epsilon is an array, which systems in boxes"):
         parki.energy(points, charges, periodicity=3, **how)
+
+
+@pytest.mark.gpu
+def test_on_a_device():
+    """Potentials, gradients and derivatives, of one and of two kernels, also after a move."""
+    cupy = pytest.importorskip("cupy")
+    trg, src, *widths = cloud()
+    dens = np.random.default_rng(1).standard_normal(N)
+    soft = tuple(map(cupy.asarray, widths))
+    for periodicity, box in BOXES.items():
+        how = {"periodicity": periodicity, "box": box, "want": ("u", "grad_u"), "tolerance": 1e-6}
+        plan = parki.Plan("laplace", cupy.asarray(trg), cupy.asarray(src), epsilon=soft, **how)
+        exact_values = exact("laplace", trg, src, dens, widths, periodicity=periodicity, box=box)
+        for _ in range(3):  # the third one takes lists
+            found = plan(cupy.asarray(dens))
+        promised = plan.promise(cupy.asarray(dens))
+        for value, part, bound in zip(found, exact_values, promised, strict=True):
+            assert rms(value.get() - part) <= bound
