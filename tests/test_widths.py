@@ -144,6 +144,7 @@ def test_energies_of_charges_of_several_widths():
         ("laplace", {"epsilon": (np.ones(3), 0.1)}, r"shape \(3,\) for targets; expected \(35,\)"),
         ("laplace", {"epsilon": (1.0, 1.0, 1.0)}, "epsilon has 3 parts"),
         ("laplace", {"epsilon": np.full(N, -1.0)}, "widths of sources that are negative"),
+        ("laplace", {"epsilon": np.full(N, 1e-170)}, "or whose squares float64 does not hold"),
         ("laplace", {"epsilon": (np.nan, 0.1)}, "widths of targets that are .* not finite"),
     ],
 )
@@ -151,6 +152,13 @@ def test_refusals(kernel, more, words):
     trg, src, *_ = cloud()
     with pytest.raises(parki.ParkiValueError, match=words):
         parki.Plan(kernel, trg, src, periodicity=3, box=SHEARED, **more)
+
+
+def test_widths_that_single_precision_does_not_hold():
+    trg, src, *_ = cloud("f4")
+    given = {"periodicity": 3, "box": [1e3, 1e3, 1e3], "tolerance": 1e-4}
+    with pytest.raises(parki.ParkiValueError, match="epsilon is 1e-18, so small in this box"):
+        parki.Plan("laplace", trg, src, epsilon=np.full(N, 1e-18, "f4"), **given)
 
 
 def test_refusals_of_energies():

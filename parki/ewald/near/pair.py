@@ -94,15 +94,17 @@ class Pair(NamedTuple):
         blob = task.sum.pair.blob
         if blob is None:
             return
-        narrow = self
-        if isinstance(self.core, Core):
+        narrow, lost = self, False
+        if isinstance(self.core, Core) and self.core.widest:
             narrow = self._replace(core=self.core._replace(widest=0.0))
+            # A kernel takes the squares of widths.
+            lost = (self.core.radius / self.cutoff) ** 2 < float(np.finfo(task.dtype).tiny) / MARGIN
         tables = [narrow.table(task)]
         if task.want != ("u",):
             tables.append(narrow.rows(task.sum.derivative_tables(task.want, values=True)))
         largest = max(float(np.abs(table).max(initial=0.0)) for table in tables)
         most = MARGIN * float(np.finfo(task.dtype).max)
-        if largest > most:
+        if lost or largest > most:
             raise ParkiValueError(
                 f"epsilon is {blob.epsilon:g}, so small in this box that inverse powers of it "
                 f"exceed {np.dtype(task.dtype)}; take float64 and precision='full', a larger "

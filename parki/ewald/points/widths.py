@@ -121,9 +121,11 @@ def _checked(label: str, width: Any, points: AnyArray) -> AnyArray:
             f"epsilon has shape {widths.shape} for {label}; expected ({count},), a width for each"
         )
     widths = np.asarray(widths, dtype=points.dtype, like=points)
-    if not bool((np.isfinite(widths) & (widths >= 0)).all()):
+    held = (widths == 0) | (widths**2 > np.finfo(points.dtype).tiny)
+    if not bool((np.isfinite(widths**2) & (widths >= 0) & held).all()):
         raise ParkiValueError(
-            f"epsilon has widths of {label} that are negative or not finite; expected the width of "
-            "each in the unit of box, or 0 for a point"
+            f"epsilon has widths of {label} that are negative or not finite, or whose squares "
+            f"{points.dtype} does not hold; expected the width of each in the unit of box, or 0 "
+            "for a point"
         )
     return widths
