@@ -36,7 +36,7 @@ MOST_CALLS = {
     "plan(dens)": (28, 110),
     "plan.update_points(...)": (50, 290),
     "parki.energy(...)": (45, 340),
-    "forces of parki.torch, backward": (56, 690),
+    "forces of parki.torch, backward": (56, 720),
     "Spheres.displacements near a wall": (72, 4050),
 }
 
