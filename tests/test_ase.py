@@ -197,7 +197,7 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "message"), IMPOSSIBLE, ids=str)
+@pytest.mark.parametrize(("name", "value", "message"), IMPOSSIBLE)
 def test_impossible_atoms(name, value, message):
     """Nothing is computed of them."""
     atoms = bulk("NaCl", "rocksalt", a=5.64)
