@@ -208,6 +208,22 @@ def test_a_device_solves_bodies_as_the_host_and_is_seldom_waited_for(waits, peri
     assert counts["get"] <= 2
 
 
+def test_a_graph_near_a_wall_takes_the_arrays_of_present_points(monkeypatch):
+    """Each update copies all arrays, radii too; a device uses the memory of those before."""
+    let_the_host_record(monkeypatch)
+    plan = bodies("wall")._mobility.first
+    points, forces = plan._placement.cloud.src.copy(), vectors(1, plan.n_sources)
+    usual, *_ = [plan(forces) for _ in range(6)]
+    for _ in range(4):
+        before = plan._placement.cloud.arrays.values()
+        moved = points.copy()
+        plan.place(moved, moved, None, plan.attached, None)
+        for array in before:
+            array.fill(np.nan)
+        assert max(abs(plan(forces) - usual).max() for _ in range(4)) < 1e-12
+    assert plan._combination._graphs
+
+
 def test_a_callback_may_solve(cubic):
     inner = []
     exact, other = cubic.solve(vectors(1)), cubic.solve(vectors(2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import pairwise
 from operator import add
@@ -182,7 +183,7 @@ class LinearCombination:
     def _recorded(self, values: AnyArray, totals: dict[str, Any]) -> bool:
         """Sum near a wall by one graph, if a device has one of each term.
 
-        Points are copied as densities are, so that it may be another cloud.
+        All arrays of points are copied as densities are: another cloud has others.
         """
         terms, many, cloud = self.terms, len(values), self.placement.cloud
         if self._problem:
@@ -194,11 +195,9 @@ class LinearCombination:
 
         def work(arrays: dict[str, AnyArray]) -> None:
             results: list[Any] = [None] * len(terms)
-            moved: Any = {name: arrays[name] for name in ("points", "norms") if name in arrays}
-            places = [
-                Places(WHOLE, {**of_sources, **moved}, {**of_targets, "points": arrays["trg"]})
-                for _, of_sources, of_targets in (cast(Places, term.places) for term in terms)
-            ]
+            moved = replace(cloud, arrays={name: arrays[name] for name in cloud.arrays})
+            points = moved.trg, moved.src, moved.norms
+            places = [cast(Places, term.places).moved(*points) for term in terms]
 
             def run(first: int = 0) -> None:  # terms are branches, of one and the rest
                 rest = partial(run, first + 1) if first + 1 < len(terms) else None
@@ -209,9 +208,7 @@ class LinearCombination:
             run()
             self._add(results, {name: arrays[name] for name in totals}, places)
 
-        inputs = {"dens": values, "trg": cloud.trg, "points": cloud.src}
-        if "norms" in cloud.arrays:  # radii stay
-            inputs["norms"] = cloud.norms
+        inputs = {"dens": values, **cloud.arrays}
         before, graph = self._graphs.get(many, (None, None))
         if before != graphs or graph is None or not graph.takes({**inputs, **totals}):
             graph = Replay(self.space, work, {**inputs, **totals})

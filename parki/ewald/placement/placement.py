@@ -434,14 +434,10 @@ def _places(cloud: Cloud, shared: SharedAddend | None, group: Group | None) -> P
     columns = WHOLE
     if group is not None:
         columns = group.columns(cast(Systems, cloud.systems), cloud.xp)
-    trg, src, norms = columns.points(cloud.trg, cloud.src, cloud.norms)
-    of_sources = {"points": src, "norms": norms}
+    order: dict[str, Any] = {}
     if shared is not None:
-        of_sources |= shared.arranged(_marked(cloud, columns, group)[0], None)[2]
-    of_targets = {"points": trg}
-    if isinstance(norms, tuple):
-        of_targets["point_radii"], of_sources["point_radii"] = norms
-    return Places(columns, of_sources, of_targets)
+        order = shared.arranged(_marked(cloud, columns, group)[0], None)[2]
+    return Places(columns, order, {}).moved(*columns.points(cloud.trg, cloud.src, cloud.norms))
 
 
 def _marked(

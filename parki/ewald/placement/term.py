@@ -38,6 +38,14 @@ class Places(NamedTuple):
     of_sources: Arrays
     of_targets: Arrays
 
+    def moved(self, trg: AnyArray, src: AnyArray, norms: Any) -> Places:
+        """Return the same places at other points with their normals or radii, in its columns."""
+        of_sources = {**self.of_sources, "points": src, "norms": norms}
+        of_targets = {**self.of_targets, "points": trg}
+        if isinstance(norms, tuple):
+            of_targets["point_radii"], of_sources["point_radii"] = norms
+        return Places(self.columns, of_sources, of_targets)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlacedTerm:
