@@ -102,8 +102,8 @@ def test_rows_add_up_in_both_ways(monkeypatch):
         monkeypatch.setattr(gauge, "SHORT", short)
         for module in (np, Device):
             plain = SimpleNamespace(xp=module, systems=None, together=None)
-            sums = gauge.Constants._total(plain, rows)
-            np.testing.assert_allclose(sums, rows.sum(axis=1)[:, None], rtol=1e-12)
+            sums = gauge.Constants._total(plain, rows, 2.0)
+            np.testing.assert_allclose(sums, 2 * rows.sum(axis=1)[:, None], rtol=1e-12)
         assert len(apart) == times
 
 

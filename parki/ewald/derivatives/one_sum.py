@@ -264,8 +264,9 @@ class OneSum(NamedTuple):
     def _strains(self, values: Arrays) -> bool:
         """Return whether the sum of values and density at once has the derivative by strains."""
         same = self.trg is self.src and self.trg.size and self.ranks.serial
-        symmetric = values.keys() == {"u"} and self.kind.adjoints["u"].symmetric
-        return bool(same and symmetric and any(self.options.periodic)) and of_modes_alone(self.kind)
+        if not same or values.keys() != {"u"} or not any(self.options.periodic):
+            return False
+        return of_modes_alone(self.kind) and self.kind.adjoints["u"].symmetric
 
     def pushed(
         self,
