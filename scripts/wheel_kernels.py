@@ -128,8 +128,12 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
             for periodicity in (2, 3):
                 given = task(kernel, dtype, periodicity=periodicity, tilted=True)
                 yield from multiplier.kernels(given, split)
+    for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
+        for kernel in ("laplace", "stokes_sl"):
+            yield from multiplier.kernels(in_boxes(kernel, dtype), split)
     for name in ("find_tilted_cells", "multiply"):
-        yield load("cell_list", name, SPACE, REAL=real)
+        for boxes in ({}, {"BOXES": True}):
+            yield load("cell_list", name, SPACE, REAL=real, **boxes)
 
 
 def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel]:
@@ -149,6 +153,8 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
                     yield near_kernel(given, pair, tile, many=many)
                 if periodicity > 1:
                     yield near_kernel(task(kernel, dtype, want, periodicity, True), pair, tile)
+                if periodicity > 2:
+                    yield near_kernel(in_boxes(kernel, dtype), pair, tile)
             if want == ("u",) and kernel in EXCLUDE:
                 yield near_kernel(replace(given, labelled=True), pair, tile)
                 for image in ("nearest", "given"):
@@ -171,6 +177,12 @@ def task(
     return Task(kernel, SPACE, dtype, EwaldOptions(periodicity, box), want)
 
 
+@cache
+def in_boxes(kernel: str, dtype: np.dtype) -> Task:
+    """Return a task of potentials of systems in boxes of their own."""
+    return replace(task(kernel, dtype), options=EwaldOptions(3, [1, 1, 1]).standing(1.0))
+
+
 def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
     """Return a small grid with a window."""
     box = np.ones(3)
@@ -189,6 +201,7 @@ def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
             yield from spreading_kernels(mesh(task(kernel, dtype, tilted=tilted), points))
         for flat in (2, 3):  # with friction, planes have a kernel of their own
             yield FGC.kernel(task(kernel, dtype, periodicity=flat, tilted=True))
+        yield FGC.kernel(in_boxes(kernel, dtype))
         for want in wants(kernel):
             given = task(kernel, dtype, want)
             yield FGC.kernel(task(kernel, dtype, want, periodicity=2))

@@ -84,7 +84,8 @@ VALUE, TYPE = parki.ParkiValueError, parki.ParkiTypeError
         ),
         *(("stokes_sl", x, VALUE, "epsilon is .*; expected the width") for x in (-0.1, np.nan)),
         ("stokes_sl", 10**400, VALUE, "epsilon is inf; expected the width"),
-        *(("stokes_sl", x, TYPE, "epsilon is .*; expected a number") for x in ("0.1", [1, 2])),
+        ("stokes_sl", "0.1", TYPE, "epsilon is .*; expected a number"),
+        ("stokes_sl", [1, 2], VALUE, "epsilon is an array, which stokes_sl does not take"),
     ],
 )
 def test_lengths_of_sums_that_cannot_be(name, length, kind, message):

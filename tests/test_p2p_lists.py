@@ -254,12 +254,14 @@ def test_recorded_sums_of_several_densities_begin_no_lists(monkeypatch):
     recorded = []
 
     def record(work):
-        with pytest.MonkeyPatch.context() as within:
-            within.setattr(host, "capturing", lambda: True)
-            within.setattr(p2p_lists, "to_host", None)
-            work()
+        def launch():  # as within a recording, on arrays that have values
+            with pytest.MonkeyPatch.context() as within:
+                within.setattr(host, "capturing", lambda: True)
+                within.setattr(p2p_lists, "to_host", None)
+                work()
+
         recorded.append(work)
-        return work
+        return launch
 
     monkeypatch.setattr(host, "record", record)
     points, _ = cloud(2000)
