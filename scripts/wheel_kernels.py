@@ -74,6 +74,7 @@ DEGREES = {
 # sums' would be a third of all kernels.
 BY_BOX = ("laplace", "stokes_sl", "stokes_rotlet", "yukawa(kappa=2.0)")
 EXCLUDE = ("laplace", "stokes_sl", "stokes_dl")
+IN_BOXES = ("laplace", "stokes_sl")  # whose potentials come for systems in boxes of their own
 SUMMED = (*SUMS, IMAGES)
 
 
@@ -129,7 +130,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
                 given = task(kernel, dtype, periodicity=periodicity, tilted=True)
                 yield from multiplier.kernels(given, split)
     for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
-        for kernel in ("laplace", "stokes_sl"):
+        for kernel in IN_BOXES:
             yield from multiplier.kernels(in_boxes(kernel, dtype), split)
     for name in ("find_tilted_cells", "multiply"):
         for boxes in ({}, {"BOXES": True}):
@@ -153,8 +154,8 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
                     yield near_kernel(given, pair, tile, many=many)
                 if periodicity > 1:
                     yield near_kernel(task(kernel, dtype, want, periodicity, True), pair, tile)
-                if periodicity > 2:
-                    yield near_kernel(in_boxes(kernel, dtype), pair, tile)
+            if want == ("u",) and kernel in IN_BOXES:
+                yield near_kernel(in_boxes(kernel, dtype), pair, tile)
             if want == ("u",) and kernel in EXCLUDE:
                 yield near_kernel(replace(given, labelled=True), pair, tile)
                 for image in ("nearest", "given"):
@@ -201,7 +202,8 @@ def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
             yield from spreading_kernels(mesh(task(kernel, dtype, tilted=tilted), points))
         for flat in (2, 3):  # with friction, planes have a kernel of their own
             yield FGC.kernel(task(kernel, dtype, periodicity=flat, tilted=True))
-        yield FGC.kernel(in_boxes(kernel, dtype))
+        if kernel in IN_BOXES:
+            yield FGC.kernel(in_boxes(kernel, dtype))
         for want in wants(kernel):
             given = task(kernel, dtype, want)
             yield FGC.kernel(task(kernel, dtype, want, periodicity=2))
