@@ -193,10 +193,12 @@ class SlitFlow:
     # ------------------------------------------------------------------ sums over points and modes
     def size(self, count: int, dtype: DType) -> GridSize | None:
         """Return the grid by which a number of points is summed; None for plain sums."""
+        return None if self._plain(count) else GridSize.of(self.modes, self._digits, dtype)
+
+    def _plain(self, count: int) -> bool:
+        """Return whether a number of points takes plain sums."""
         modes = len(self.modes.waves)
-        if not modes or modes * count <= self._few:
-            return None
-        return GridSize.of(self.modes, self._digits, dtype)
+        return not modes or modes * count <= self._few
 
     def bytes(self, count: int, dtype: DType) -> float:
         """Return the memory that sums over a number of points take."""
@@ -206,7 +208,7 @@ class SlitFlow:
 
     def _grid(self, points: AnyArray) -> SlitGrid | None:
         dtype = points.dtype
-        if self.size(points.shape[1], dtype) is None:
+        if self._plain(points.shape[1]):
             return None
         if dtype not in self._grids:
             self._grids[dtype] = SlitGrid(self.modes, self._digits, self.space, dtype)
