@@ -14,7 +14,7 @@ accuracy        `Check`, an error measured, by a sum of the `finer_tolerance`
 ranks           `Ranks`; `SERIAL` is this process alone
 graphs          `second`, first and second derivatives as frameworks take them, and `saved`, first
                 ones by what a sum has saved; `Batch`, systems and boxes as they keep them;
-                `first_box`
+                `first_box`; `energy_of_sums`, an energy of their sums
 =============== ==================================================================================
 
 `parki.mesh` is a face of the far field, and imports that, too. Programs of users import `parki`,
@@ -26,6 +26,7 @@ from __future__ import annotations
 from parki.ewald.api import calls, summed
 from parki.ewald.checks import Check, finer_tolerance
 from parki.ewald.derivatives import saved, second
+from parki.ewald.derivatives.energy_of_sums import energy_of_sums
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.geometry.systems import Batch, first_box
 from parki.ewald.options import EwaldOptions
@@ -67,6 +68,7 @@ __all__ = [
     "check_normals",
     "check_shape",
     "check_want",
+    "energy_of_sums",
     "finer_tolerance",
     "first_box",
     "kernel",

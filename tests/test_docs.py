@@ -426,10 +426,17 @@ def test_pages_run_on_ranks(first, needs, tmp_path):
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("module", ["parki.ewald.plan", "parki.distributed.plan"])
-def test_examples_in_docstrings_run(module):
-    if "distributed" in module:
-        pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+@pytest.mark.parametrize(
+    ("module", "needs"),
+    [
+        ("parki.ewald.plan", "numpy"),
+        ("parki.distributed.plan", "mpi4py"),
+        ("parki.torch.energies", "torch"),
+        ("parki.jax.energies", "jax"),
+    ],
+)
+def test_examples_in_docstrings_run(module, needs):
+    pytest.importorskip(needs, reason=f"{needs} is not installed")
     ran = doctest.testmod(importlib.import_module(module))
     assert ran.attempted > 3
     assert ran.failed == 0

@@ -16,6 +16,7 @@ from frameworks import BOX, RADII, TEN, inputs, suspension
 
 import parki
 from parki.ewald.sums import SUMS
+from parki.reference import direct_sum
 
 TOLERANCE = 1e-6
 
@@ -278,6 +279,66 @@ def test_many_systems(fr):
         expected = np.concatenate([fr.host(one) for one in theirs], axis=-1)
         np.testing.assert_allclose(fr.host(ours), expected, rtol=1e-4, atol=1e-4)
     near(fr, fr.compiled(call)(*whole.values()), found, 1e-12)
+
+
+# --- energies -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [{}, {"kappa": 3.0}, {"epsilon": 0.2}], ids=str)
+@pytest.mark.parametrize("periodicity", [3, 2])
+def test_energies(fr, periodicity, more):
+    """Energy, forces, potentials and virial, by a strain, are those of the direct sum."""
+    given = inputs("laplace", same=True)
+    x, q, tilted = given["trg"].T, given["dens"], np.diag(BOX)
+    tilted[1, 0] = 0.3
+    options = {"periodicity": periodicity, "tolerance": 1e-8, **more}
+
+    def energy(points, charges, strain):
+        deformed = fr.array(np.eye(3)) + strain
+        box = fr.array(tilted) @ deformed.T
+        return fr.module.energy(points @ deformed.T, charges, box=box, **options)
+
+    arrays = [fr.array(each) for each in (x, q, np.zeros((3, 3)))]
+    expected = parki.energy(x, q, box=tilted, **options)
+    if not more:
+        u = direct_sum("laplace", x.T, x.T, q, box=tilted, periodicity=periodicity)
+        near(fr, energy(*arrays), fr.array(0.5 * q @ u))
+    within = tilted.tolist()
+    plain = lambda x, q: fr.module.energy(x, q, box=within, **options)  # noqa: E731
+    for value in (energy(*arrays), fr.compiled(plain)(*arrays[:2])):
+        near(fr, value, fr.array(expected.energy))
+    near(fr, fr.grad(lambda x: plain(x, arrays[1]))(arrays[0]), fr.array(-expected.forces))
+    near(fr, fr.grad(lambda q: plain(arrays[0], q))(arrays[1]), fr.array(expected.potentials))
+    slope = fr.grad(lambda strain: energy(*arrays[:2], strain))(arrays[2])
+    free = slice(None) if periodicity == 3 else slice(2)  # free axes stay normal to the others
+    near(fr, slope[free, free], fr.array(-expected.virial[free, free]))
+    near(fr, slope[2, 2], fr.array(-expected.virial[2, 2]))
+
+
+def test_energies_of_systems_and_what_is_refused(fr):
+    given = inputs("laplace", same=True, sources=9)
+    x, q = fr.array(given["trg"]), fr.array(given["dens"])
+    boxes, systems = np.array([BOX, BOX[::-1], BOX]) * 1.1, [0, 4, 4, 9]
+    options = {"periodicity": 3, "tolerance": 1e-8, "systems": systems, "boxes": boxes.tolist()}
+    expected = parki.energy(given["trg"], given["dens"], **options)
+    call = lambda x, q: fr.module.energy(x, q, **options)  # noqa: E731
+    for run in (call, fr.compiled(call)):
+        near(fr, run(x, q), fr.array(expected.energy))
+    weights = fr.array(np.array([1.0, 2.0, -1.0]))
+    slope = fr.grad(lambda x: (call(x, q) * weights).sum())(x)
+    forces = expected.forces * np.repeat([1.0, 2.0, -1.0], np.diff(systems))
+    near(fr, slope, fr.array(-forces))
+    for words, points, charges, more in (
+        (r"charges has shape \(2, 9\); expected \(9,\)", x, fr.stack([q, q]), {}),
+        (r"points has shape \(3, 3\), whose rows or columns", x[:, :3], q[:3], {}),
+        ("kappa was given, and epsilon as well", x, q, {"kappa": 1.0, "epsilon": 0.1}),
+        ("epsilon is -0.1; expected the width", x, q, {"epsilon": -0.1}),
+        ("systems differs for targets and sources", x, q, {"systems": ([0, 4, 9], [0, 5, 9])}),
+    ):
+        with pytest.raises(parki.ParkiValueError, match=words):
+            fr.module.energy(points, charges, periodicity=3, box=BOX, **more)
+    with pytest.raises(parki.ParkiTypeError, match="charges is a"):
+        fr.module.energy(x, "text", periodicity=3, box=BOX)
 
 
 # --- spheres --------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 ``u = parki.jax.stokes_sl(points, points, forces, options)`` is `parki.stokes_sl` for arrays of JAX,
 on the CPU or a GPU, also within ``jax.jit``, ``jax.grad``, ``jax.jvp`` and ``jax.vmap``: see
-``docs/derivatives.md``. `apply` is a plan as a function of densities, and `sphere_velocities` has
-what `parki.Spheres` computes.
+``docs/derivatives.md``. `apply` is a plan as a function of densities, `energy` the energy of
+charges, and `sphere_velocities` has what `parki.Spheres` computes.
 
 ``import parki`` does not import this module, which needs JAX.
 
 arrays        the sums and their derivatives, of arrays with values
 primitives    the same as primitives of JAX: XLA calls parki, which works in its buffers
+energies      the energy of charges
 rules         the primitives' derivatives, and maps over an axis
 """
 
@@ -33,6 +34,7 @@ from parki.core import (
 from parki.errors import ParkiTypeError
 from parki.jax import rules
 from parki.jax.arrays import SumCall
+from parki.jax.energies import energy as energy
 from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
 from parki.suspensions.functions import velocities
@@ -100,14 +102,14 @@ def _sum(
         del named["src"]
     if norms is not None:
         named["norms"] = norms
-    arrays = {name: _array(name, value) for name, value in named.items()}
+    arrays = {name: as_jax(name, value) for name, value in named.items()}
     return _bound(SumCall(kernel, options, Batch.of(systems, boxes)), arrays)
 
 
 _calls = calls(_sum, "jax.Array", "jax.random.uniform(jax.random.key(0), {})")
 globals().update(_calls)
 if not TYPE_CHECKING:
-    __all__ = ["apply", "sphere_velocities", *_calls]
+    __all__ = ["apply", "energy", "sphere_velocities", *_calls]
 
 
 def apply(plan: Plan, dens: AnyArray) -> jax.Array:
@@ -129,7 +131,7 @@ def apply(plan: Plan, dens: AnyArray) -> jax.Array:
         As of the plan and of its adjoint; and if the plan was given other points between the sum
         and its derivative.
     """
-    values = _array("dens", dens)
+    values = as_jax("dens", dens)
     result: jax.Array = LINEAR.bind(
         values, plan=LinearMap(plan), transposed=False, of_change=False, device=None
     )
@@ -168,9 +170,9 @@ def sphere_velocities(
         If an argument is impossible, and where second derivatives are asked for that parki lacks.
     """
     torques, options, box = _taken(torques, options, keywords)
-    centres = _array("points", points)
-    forces = None if forces is None else _array("forces", forces)
-    torques = None if torques is None else _array("torques", torques)
+    centres = as_jax("points", points)
+    forces = None if forces is None else as_jax("forces", forces)
+    torques = None if torques is None else as_jax("torques", torques)
 
     sizes = Radii.of(radii, centres.shape[-1])
     point_radii = (
@@ -212,7 +214,7 @@ def _bound(call: SumCall, named: dict[str, Any]) -> jax.Array:
     return result
 
 
-def _array(name: str, value: Any) -> jax.Array:
+def as_jax(name: str, value: Any) -> jax.Array:
     """Return a value as an array of JAX, or refuse it."""
     if not isinstance(value, (jax.Array, list, tuple)):  # of these, some may be traced
         refuse_meaning(name, value)

@@ -2,14 +2,15 @@
 
 ``u = parki.torch.stokes_sl(points, points, forces, options)`` is `parki.stokes_sl` for tensors, on
 the CPU or a GPU, without copies. Its derivatives, in reverse and in forward mode, are sums again:
-see ``docs/derivatives.md``. `apply` is a plan as a function of densities, and `sphere_velocities`
-has what `parki.Spheres` computes.
+see ``docs/derivatives.md``. `apply` is a plan as a function of densities, `energy` the energy
+of charges, and `sphere_velocities` has what `parki.Spheres` computes.
 
 ``import parki`` does not import this module, which needs PyTorch.
 
 graph        sums in the graph of PyTorch: `torch.autograd.Function`
 maps         how they are mapped over an axis
 operators    what all go through: compilers and other tracers do not see inside of them
+energies     the energy of charges
 constants    options and the like for these, which compiled functions keep as they watch them
 sums         of tensors with values, by parki itself
 """
@@ -27,6 +28,7 @@ from parki.errors import ParkiTypeError
 from parki.meaning import is_tensor, refuse_layout, varied
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
+from parki.torch.energies import energy as energy
 from parki.torch.graph import Linear, SavedSum, SumFunction, saves
 from parki.torch.sums import INPUTS
 from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
@@ -82,18 +84,18 @@ def _sum(
     True
     """
     norms, text, box = _taken(norms, options, keywords, systems, boxes)
-    _check("trg", trg)
-    _check("src", src)
-    _check("dens", dens)
+    check_tensor("trg", trg)
+    check_tensor("src", src)
+    check_tensor("dens", dens)
     if norms is not None:
-        _check("norms", norms)
+        check_tensor("norms", norms)
     return _summed(kernel, text, trg, None if trg is src else src, dens, norms, box)
 
 
 _calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", constants.named)
 globals().update(_calls)
 if not TYPE_CHECKING:
-    __all__ = ["apply", "sphere_velocities", *_calls]
+    __all__ = ["apply", "energy", "sphere_velocities", *_calls]
 
 
 def apply(plan: Plan, dens: AnyArray) -> Any:
@@ -116,7 +118,7 @@ def apply(plan: Plan, dens: AnyArray) -> Any:
         and its derivative.
     """
     LinearMap.check_plan(plan)
-    _check("dens", dens)
+    check_tensor("dens", dens)
     return _linear(operators.number(plan), dens)
 
 
@@ -152,11 +154,11 @@ def sphere_velocities(
         If an argument is impossible, and where second derivatives are asked for that parki lacks.
     """
     torques, text, box = _taken(torques, options, keywords)
-    _check("points", points)
+    check_tensor("points", points)
     if forces is not None:
-        _check("forces", forces)
+        check_tensor("forces", forces)
     if torques is not None:
-        _check("torques", torques)
+        check_tensor("torques", torques)
 
     # One radius has the same sums for any number of spheres.
     count = 1 if isinstance(radii, (int, float)) else points.shape[-1]
@@ -229,7 +231,7 @@ def _without_functionalize() -> Iterator[None]:
         ) from error
 
 
-def _check(name: str, value: Any) -> None:
+def check_tensor(name: str, value: Any) -> None:
     """Refuse what is no tensor."""
     if not isinstance(value, torch.Tensor):
         raise ParkiTypeError(

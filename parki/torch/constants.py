@@ -105,6 +105,13 @@ def with_systems(text: str, systems: OfPoints | None, boxes: Any) -> str:
     return json.dumps(json.loads(text) | batch | ({"boxes": True} if boxes is True else {}))
 
 
+@_once
+def owners(systems: OfPoints) -> tuple[torch.Tensor, int]:
+    """Return the number of each point's system, and how many systems there are."""
+    numbers, count = Batch.of(systems, None).owners()
+    return torch.from_numpy(numbers), count
+
+
 def first_box(boxes: Any) -> Any:
     """Return the box of the first system, or None without boxes."""
     if torch.compiler.is_compiling():

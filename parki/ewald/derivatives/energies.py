@@ -154,7 +154,7 @@ def energy(
     x, q, d, in_rows = _checked(arrays, rows, options, kappa, looked=boxes is not None)
     charged = _Charges.of(x, q, d, epsilon=epsilon, kappa=kappa, boxes=boxes is not None)
     for name, labels in {"exclude": exclude, "systems": systems}.items():
-        _check_alike(name, labels)
+        check_alike(name, labels)
     if systems is None and boxes is not None:
         check_systems_of_boxes(None, len(rows_of_boxes(boxes)))  # refuses them without systems
     default = systems is None and d is None
@@ -206,30 +206,36 @@ class _Charges(NamedTuple):
         kappa: float | None,
         boxes: bool,
     ) -> _Charges:
-        """Return charges with the sums of their potentials, and of dipoles and quadrupoles.
-
-        Two Gaussians have the energy of a point and a Gaussian of both widths.
-        """
-        name, multipoles, widths = "laplace", "multipoles(order=2)", None
-        several = np.ndim(epsilon) > 0
-        soft = several or epsilon != 0
-        if soft and kappa is not None:
-            raise ParkiValueError(
-                "kappa was given, and epsilon as well; screened charges are points: leave out one "
-                "of the two"
-            )
-        if several:
+        """Return charges with the sums of their potentials, and of dipoles and quadrupoles."""
+        if np.ndim(epsilon) > 0:
+            _refuse_both(kappa)
             refuse_boxes(boxes)
-        if kappa is not None:
-            name = kernel("yukawa", kappa=kappa)
-        elif several:
-            name, multipoles, widths = energies_of_pairs(x, epsilon)
-        elif soft:
-            kernel(name, epsilon=epsilon)  # refuses what is no width
-            both = math.sqrt(2) * epsilon
-            name = kernel(name, epsilon=both)
-            multipoles = kernel("multipoles", order=2, epsilon=both)
-        return cls(x, q, d, name, multipoles, widths)
+            return cls(x, q, d, *energies_of_pairs(x, epsilon))
+        name, parameters = sum_of_charges(kappa, epsilon)
+        soft = parameters if name == "laplace" else {}
+        multipoles = kernel("multipoles", order=2, **soft)
+        return cls(x, q, d, kernel(name, **parameters), multipoles)
+
+
+def sum_of_charges(kappa: float | None, epsilon: float) -> tuple[str, dict[str, float]]:
+    """Return the sum of potentials of charges of one width, and its parameters.
+
+    Two Gaussians have the energy of a point and a Gaussian of both widths.
+    """
+    if getattr(epsilon, "ndim", 0) == 0 and epsilon == 0:
+        return ("laplace", {}) if kappa is None else ("yukawa", {"kappa": kappa})
+    _refuse_both(kappa)
+    kernel("laplace", epsilon=epsilon)  # refuses what is no width
+    return "laplace", {"epsilon": math.sqrt(2) * epsilon}
+
+
+def _refuse_both(kappa: float | None) -> None:
+    """Refuse screened charges that are Gaussians."""
+    if kappa is not None:
+        raise ParkiValueError(
+            "kappa was given, and epsilon as well; screened charges are points: leave out one of "
+            "the two"
+        )
 
 
 class _Parts(NamedTuple):
@@ -255,14 +261,8 @@ def _checked(
     The values of charges are ``looked`` at here only where the sum takes others.
     """
     shape = arrays["points"].shape
-    in_rows = _in_rows(shape, rows)
-    count = shape[0 if in_rows else 1]
+    in_rows = check_charges(shape, arrays["charges"].shape, rows)
     check_dtypes(arrays)
-    if arrays["charges"].shape != (count,):
-        raise ParkiValueError(
-            f"charges has shape {arrays['charges'].shape}; expected ({count},), a number for each "
-            "point: several sets of charges take a call each"
-        )
     if "dipoles" in arrays and arrays["dipoles"].shape != shape:
         raise ParkiValueError(
             f"dipoles has shape {arrays['dipoles'].shape}; expected that of the points, {shape}"
@@ -277,6 +277,18 @@ def _checked(
             values = columns[name]
             check_density(name, values, values.shape, single=options.precision == "mixed")
     return columns["points"], columns["charges"], columns.get("dipoles"), in_rows
+
+
+def check_charges(shape: tuple[int, ...], charges: tuple[int, ...], rows: bool | None) -> bool:
+    """Return whether points of this shape are in rows; refuse other shapes, also of charges."""
+    in_rows = _in_rows(shape, rows)
+    count = shape[0 if in_rows else 1]
+    if charges != (count,):
+        raise ParkiValueError(
+            f"charges has shape {charges}; expected ({count},), a number for each point: several "
+            "sets of charges take a call each"
+        )
+    return in_rows
 
 
 def _in_rows(shape: tuple[int, ...], rows: bool | None) -> bool:
@@ -295,7 +307,7 @@ def _in_rows(shape: tuple[int, ...], rows: bool | None) -> bool:
     return in_rows
 
 
-def _check_alike(name: str, pair: OfPoints | None) -> None:
+def check_alike(name: str, pair: OfPoints | None) -> None:
     """Refuse a pair of arrays that differ, of points that are targets and sources at once."""
     if isinstance(pair, tuple) and len(pair) == 2:
         first, second = (to_host(as_array(name, array)) for array in pair)

@@ -271,6 +271,11 @@ class Batch(NamedTuple):
             check_systems_of_boxes(systems and len(systems[0]) - 1, len(boxes))
         return cls(systems, boxes)
 
+    def owners(self) -> tuple[NDArray[np.int64], int]:
+        """Return the number of each target's system, and how many systems there are."""
+        counts = np.diff(self.systems[0])
+        return np.repeat(np.arange(len(counts)), counts), len(counts)
+
 
 # Offsets as users give them, or what was made of them.
 SystemsLike: TypeAlias = "Systems | OfPoints | None"

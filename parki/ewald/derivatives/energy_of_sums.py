@@ -1,0 +1,49 @@
+"""The energy of charges as a sum of other libraries' arrays, which differentiate it.
+
+`parki.torch` and `parki.jax` have sums with derivatives. An energy is made of these, so that
+everything works which works for sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from parki.errors import by_words
+from parki.ewald.derivatives.energies import WORDS, check_alike, check_charges, sum_of_charges
+from parki.typing import AnyArray
+
+
+def energy_of_sums(
+    sums: ModuleType,
+    totals: Callable[[AnyArray, Any], AnyArray],
+    points: AnyArray,
+    charges: AnyArray,
+    *,
+    rows: bool | None,
+    kappa: float | None,
+    epsilon: float,
+    systems: Any,
+    **others: Any,
+) -> Any:
+    """Return the energy of charges, or of each of several systems.
+
+    Parameters
+    ----------
+    sums : module
+        Has differentiable sums by their names.
+    totals : callable
+        ``totals(energies, systems)`` adds up the energies of points.
+    points, charges, rows, kappa, epsilon, systems, **others
+        As for `parki.energy`.
+    """
+    in_rows = check_charges(tuple(points.shape), tuple(charges.shape), rows)
+    check_alike("systems", systems)
+    name, parameters = sum_of_charges(kappa, epsilon)
+    columns = points.T if in_rows else points
+    with by_words(WORDS):
+        potentials = getattr(sums, name)(
+            columns, columns, charges, systems=systems, **parameters, **others
+        )
+    return totals(0.5 * charges * potentials, systems)

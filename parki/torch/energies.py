@@ -1,0 +1,96 @@
+"""`energy`: the energy of charges as a function of tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from parki import torch as of_tensors
+from parki.core import EwaldOptions, energy_of_sums
+from parki.torch import constants
+from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
+
+
+def energy(
+    points: torch.Tensor,
+    charges: torch.Tensor,
+    options: EwaldOptions | None = None,
+    *,
+    rows: bool | None = None,
+    kappa: float | None = None,
+    epsilon: float = 0.0,
+    systems: OfPoints | None = None,
+    boxes: Boxes | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> torch.Tensor:
+    """Return the energy of charges, with derivatives by positions, charges and box.
+
+    This is the energy of `parki.energy` for tensors, made of the sums of this module. Forces are
+    minus its derivative by the points, and stress is its derivative by a strain of points and box,
+    over the volume: see the examples.
+
+    Parameters
+    ----------
+    points : Tensor, shape (N, 3) or (3, N), float32 or float64
+    charges : Tensor, shape (N,)
+    options, rows, kappa, systems, **keywords
+        As for `parki.energy`. They are constants, except that ``box`` may be a tensor.
+    epsilon : float
+        Width of Gaussian charges, one for all.
+    boxes : optional
+        The box of each system; a tensor of them has first derivatives.
+
+    Returns
+    -------
+    Tensor, shape () or (S,)
+        ``1/2 sum q phi``, or a number for each system, in the dtype of the points.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible, and where derivatives are asked for that parki does not have.
+
+    Examples
+    --------
+    Rock salt, its forces, and its stress:
+
+    >>> import parki.torch, torch
+    >>> cell = torch.cartesian_prod(*[torch.arange(2.0, dtype=torch.float64)] * 3)
+    >>> charges = (-1) ** cell.sum(dim=1)
+    >>> points = (cell + 0.25).requires_grad_()
+    >>> strain = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
+    >>> deformed = torch.eye(3) + strain
+    >>> box = 2 * deformed.T
+    >>> energy = parki.torch.energy(
+    ...     points @ deformed.T, charges, periodicity=3, box=box, tolerance=1e-6
+    ... )
+    >>> round(energy.item() / 4, 4)
+    -1.7476
+    >>> slope, by_strain = torch.autograd.grad(energy, (points, strain))
+    >>> forces, stress = -slope, by_strain / torch.linalg.det(box)
+    >>> round(stress.trace().item() * 8 / energy.item(), 4)  # the energy is as 1 / length
+    -1.0
+    """
+    of_tensors.check_tensor("points", points)
+    of_tensors.check_tensor("charges", charges)
+    return energy_of_sums(
+        of_tensors,
+        _totals,
+        points,
+        charges,
+        options=options,
+        rows=rows,
+        kappa=kappa,
+        epsilon=epsilon,
+        systems=systems,
+        boxes=boxes,
+        **keywords,
+    )
+
+
+def _totals(energies: AnyArray, systems: OfPoints | None) -> torch.Tensor:
+    """Return the sum of the energies of all points, or a sum for each system."""
+    if systems is None:
+        return energies.sum()
+    owners, count = constants.owners(systems=systems)
+    totals = torch.zeros(count, dtype=torch.float64, device=energies.device)
+    return totals.index_add(0, owners.to(energies.device), energies.double()).to(energies.dtype)
