@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -86,23 +87,22 @@ def require(space: ExecutionSpace, needed: float, what: str, remedy: str) -> Non
         )
 
 
-class Told:
-    """Raises, within it, a `ParkiMemoryError` where memory runs out that was predicted to be free.
-
-    All calls that take large arrays do their work in `told`, or are `telling`: NumPy, CuPy, Python
-    and the system each have an error of their own.
-    """
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if isinstance(error, _KINDS) and _of_memory(error):
-            raise _out(error) from error
-
-
-told = Told()
 _KINDS = MemoryError, OSError, ImportError, RuntimeError
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise, within it, a `ParkiMemoryError` where memory runs out that was predicted to be free.
+
+    All calls that take large arrays do their work in it, or are `telling`: NumPy, CuPy, Python and
+    the system each have an error of their own.
+    """
+    try:
+        yield
+    except _KINDS as error:
+        if not _of_memory(error):
+            raise
+        raise _out(error) from error
 
 
 def _out(error: Exception) -> ParkiMemoryError:

@@ -159,24 +159,6 @@ class Setting:
     accepts: Callable[[str], bool]
     expected: str
 
-    def text(self) -> str:
-        """Return the variable's text, or the default if it is unset or empty; not checked."""
-        return os.environ.get(self.name, "").strip() or self.default
-
-    def value(self) -> str:
-        """Return the current value; refuse unexpected ones."""
-        text = self.text()
-        if text and not self.accepts(text):
-            raise ParkiValueError(
-                f"{self.name} is {text!r}; expected {self.expected}; correct this environment "
-                "variable, or unset it"
-            )
-        return text
-
-    def number(self) -> int:
-        """Return the current value as a number, or 0 if there is none."""
-        return _whole(self.value())
-
 
 SETTINGS = {
     setting.name: setting
@@ -242,9 +224,30 @@ SETTINGS = {
 }
 
 
+def setting_text(name: str) -> str:
+    """Return a variable's text, or the default if it is unset or empty; not checked."""
+    return os.environ.get(name, "").strip() or SETTINGS[name].default
+
+
+def checked_setting(name: str) -> str:
+    """Return the current value of a variable; refuse unexpected ones."""
+    text, setting = setting_text(name), SETTINGS[name]
+    if text and not setting.accepts(text):
+        raise ParkiValueError(
+            f"{name} is {text!r}; expected {setting.expected}; correct this environment variable, "
+            "or unset it"
+        )
+    return text
+
+
+def setting_number(name: str) -> int:
+    """Return the current value of a variable as a number, or 0 if there is none."""
+    return _whole(checked_setting(name))
+
+
 def cache_directory() -> Path:
     """Return the folder of the compile cache (not created here)."""
-    chosen, base = SETTINGS["PARKI_CACHE_DIR"].value(), os.environ.get("XDG_CACHE_HOME")
+    chosen, base = checked_setting("PARKI_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     return _folder(chosen, base or "~/.cache", os.path.expanduser("~"))
 
 
@@ -303,14 +306,14 @@ def kept(read: Callable[[], T]) -> Callable[[], T]:
 @kept
 def executor() -> str:
     """Return the executor of kernels that are asked for without one."""
-    return SETTINGS["PARKI_EXECUTOR"].value()
+    return checked_setting("PARKI_EXECUTOR")
 
 
 @kept
 def host_settings() -> tuple[str, int, str, int]:
     """Return the executor, the emulated team, the compiler and the threads of the CPU."""
-    team = SETTINGS["PARKI_EMULATED_TEAM"].number()
-    return SETTINGS["PARKI_EXECUTOR"].value(), team, SETTINGS["CXX"].value(), thread_count()
+    team = setting_number("PARKI_EMULATED_TEAM")
+    return checked_setting("PARKI_EXECUTOR"), team, checked_setting("CXX"), thread_count()
 
 
 @kept
@@ -320,7 +323,7 @@ def thread_count() -> int:
     "All cores" are those that the process may run on, within its container's quota, and at most
     `MOST_THREADS`.
     """
-    chosen = SETTINGS["PARKI_NUM_THREADS"].number() or _first(SETTINGS["OMP_NUM_THREADS"].value())
+    chosen = setting_number("PARKI_NUM_THREADS") or _first(checked_setting("OMP_NUM_THREADS"))
     return min(chosen or cores(), MOST_THREADS)
 
 
@@ -339,11 +342,11 @@ def table() -> str:
     lines = []
     for s in SETTINGS.values():
         try:
-            s.value()
+            checked_setting(s.name)
             meaning = s.meaning
         except ParkiValueError as error:
             meaning = f"wrong: {error}"
-        lines.append(f"{s.name:<20} {s.text() or '(unset)':<12} {meaning}")
+        lines.append(f"{s.name:<20} {setting_text(s.name) or '(unset)':<12} {meaning}")
     return "\n".join(lines)
 
 

@@ -45,7 +45,7 @@ def test_what_runs_out_is_told(error, monkeypatch):
 
 
 def test_other_errors_of_the_system_stay():
-    with pytest.raises(FileNotFoundError), parki.memory.told:
+    with pytest.raises(FileNotFoundError), parki.memory.told():
         Path("/nowhere/at/all").read_bytes()
 
 

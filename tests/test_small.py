@@ -53,8 +53,8 @@ def test_the_environment_is_read_once_in_a_step(clouds, monkeypatch):
     clouds, dens = clouds
     plan = parki.Plan("stokes_sl", clouds[0], clouds[0], OPTIONS)
     plan.update_points(clouds[1], clouds[1])
-    read, text = [], settings.Setting.text
-    monkeypatch.setattr(settings.Setting, "text", lambda s: read.append(s.name) or text(s))
+    read, text = [], settings.setting_text
+    monkeypatch.setattr(settings, "setting_text", lambda name: read.append(name) or text(name))
     plan(dens)
     assert len(read) == len(set(read))
     read.clear()

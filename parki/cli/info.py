@@ -28,7 +28,7 @@ from parki.ewald.pipeline.protocol import describe_cache
 from parki.memory import in_words
 from parki.runtime import ExecutionSpace, cache, host, shipped
 from parki.runtime.spaces import SPACES, free_memory, why_unavailable
-from parki.settings import SETTINGS, cache_directory, table, thread_count
+from parki.settings import SETTINGS, cache_directory, setting_text, table, thread_count
 
 NONE = "none: "  # precedes the reason
 # Spelling of the names that are not in small letters.
@@ -87,7 +87,7 @@ def facts() -> dict[str, Any]:
         "spaces": {
             space: {"available": not reason, "reason": reason} for space, reason in reasons.items()
         },
-        "settings": {name: setting.text() for name, setting in SETTINGS.items()},
+        "settings": {name: setting_text(name) for name in SETTINGS},
     }
 
 
@@ -244,7 +244,7 @@ def _cache() -> dict[str, Any]:
     try:
         folder = cache_directory()
     except ParkiValueError as error:
-        setting = SETTINGS["PARKI_CACHE_DIR"].text()
+        setting = setting_text("PARKI_CACHE_DIR")
         return {"folder": setting, "unusable": str(error), "kernels": 0, "bytes": 0}
     sizes = [f.stat().st_size for f in folder.glob("*.so")] if os.path.isdir(folder) else []
     return {

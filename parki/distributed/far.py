@@ -47,7 +47,7 @@ class SlabFar:
         self.field = self.stored[..., : mesh.padding.grid[2]]
         self.p2g: P2G
         self.g2p: G2P
-        self.faxen: FaxenCorrections
+        self.faxen: FaxenCorrections | None
         self.plane: PlaneModes | None
         self.buffer: Any
         self.memory: Any = None  # the grid's, once there are points
@@ -58,7 +58,7 @@ class SlabFar:
         trg: AnyArray,
         src: AnyArray,
         norms: AnyArray,
-        faxen: FaxenCorrections,
+        faxen: FaxenCorrections | None,
         tensors: AnyArray = None,
     ) -> SlabFar:
         """Return this far field for other points; both share their grids, so use one at a time.
@@ -69,8 +69,8 @@ class SlabFar:
             Points of the slab in solver units, wrapped; one array if targets are sources.
         norms : array, shape (3, N), or None
             Normals in solver units.
-        faxen : Marks
-            The marks of the slab's points.
+        faxen : FaxenCorrections or None
+            Of the slab's points.
         tensors : array, shape (10, Nt), optional
             As of `Request`.
         """
@@ -91,7 +91,11 @@ class SlabFar:
 
     def spread(self, dens: AnyArray) -> None:
         """P2G: spread the densities (rows, sources) of the slab."""
-        grid, modes = self.faxen.spread(self.p2g, dens, self.buffer, None, 0, 1, self.plane)
+        modes = list[Any]()
+        for number, part in enumerate([dens] if self.faxen is None else self.faxen.densities(dens)):
+            grid = self.p2g.apply(part, self.buffer, first=number)
+            if self.plane is not None:
+                modes.append(self.plane.apply(self.buffer if self.p2g.sorts else part))
         self.grid = grid[..., : self.mesh.padding.grid[2]]
         if modes:
             self.modes = self.setup.task.xp.concatenate(modes, axis=1)
@@ -120,7 +124,9 @@ class SlabFar:
 
     def gather(self, results: dict[str, AnyArray]) -> None:
         """G2P: add the field to the results (rows, targets) of the slab."""
-        self.faxen.gather(self.g2p, self.stored, results, 0, 1)
+        self.g2p.apply(self.stored, results)
+        if self.faxen is not None:
+            self.faxen.gather(self.g2p, self.stored, results, 1)
 
 
 def _shifted(points: AnyArray, corner: float) -> Any:

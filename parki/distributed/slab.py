@@ -69,7 +69,7 @@ class Slab(Pipeline):
         self.order: AxisPermutation
         self.near: SlabP2P
         self.far: SlabFar
-        self.gauge: Constants
+        self.gauge: Constants | None
         self._to_targets: Route
         self._from_sources: Route
 
@@ -149,13 +149,14 @@ class Slab(Pipeline):
             of_targets = new._to_targets.forward("points", arrays["trg_radii"])
             point_radii = of_targets[0], new._from_sources.forward("points", arrays["src_radii"])[0]
         faxen = FaxenCorrections.of(task, solver_box, point_radii)
+        radii = faxen and faxen.radii
         src = solver_box.wrap(task, local["src"])
         trg = src if same else solver_box.wrap(task, local["trg"])
         unchanged = same_setup and slabs == self.slabs
         far = self.far if unchanged else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, norms, faxen, tensors)
         new.gauge = setup.gauge(
-            local["trg"], local["src"], exact, widths=faxen.radii, together=self.team.sum
+            local["trg"], local["src"], exact, widths=radii, together=self.team.sum
         )
         new.near = SlabP2P(
             new.transport,
@@ -165,7 +166,7 @@ class Slab(Pipeline):
             trg=local["trg"],
             src=local["src"],
             norms=norms,
-            point_radii=faxen.radii,
+            point_radii=radii,
             cells=_cells(setup, src),
             tensors=tensors,
         )
@@ -304,7 +305,8 @@ class Slab(Pipeline):
             far()
         with watch("G2P"):
             self.far.gather(local)
-            self.gauge.add(exact, local)
+            if self.gauge is not None:
+                self.gauge.add(exact, local)
         with watch("results"):
             back = task.xp.empty((rows, next(iter(results.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)

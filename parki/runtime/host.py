@@ -27,7 +27,7 @@ from parki.errors import KernelError, ParkiValueError, UnavailableError
 from parki.runtime import cache, private, shipped, zig
 from parki.runtime.messages import notice, overdue
 from parki.runtime.translate import Translated
-from parki.settings import SETTINGS, cache_directory, cores, split_command, thread_count
+from parki.settings import cache_directory, checked_setting, cores, split_command, thread_count
 
 PRELUDE = Path(__file__).with_name("host.hpp")
 THREADS = Path(__file__).with_name("threads.cpp")
@@ -102,7 +102,7 @@ def _refuse_c(chosen: str, compiler: Compiler) -> None:
 
 def compiler() -> Compiler:
     """Return the C++ compiler: ``$CXX``, g++, clang++ or c++; the error names packages with one."""
-    return _find(SETTINGS["CXX"].value(), os.environ.get("PATH", ""))
+    return _find(checked_setting("CXX"), os.environ.get("PATH", ""))
 
 
 def why_none() -> str:
@@ -120,7 +120,7 @@ def compilers() -> list[Compiler]:
     if not reason:
         return [compiler()]
     known = [json.loads(content) for content in cache.contents(".compiler")]
-    here = [SETTINGS["CXX"].value(), cache.key(_machine())]
+    here = [checked_setting("CXX"), cache.key(_machine())]
     compilers = [Compiler(tuple(c), v, here=False) for *where, c, v in known if where == here]
     if known and not compilers:
         reason += (
@@ -135,7 +135,7 @@ def compilers() -> list[Compiler]:
 def _record(compiler: Compiler) -> None:
     """Record the compiler in the cache, for `compilers` on machines without it."""
     if compiler.here:
-        where = SETTINGS["CXX"].value(), cache.key(_machine())
+        where = checked_setting("CXX"), cache.key(_machine())
         content = json.dumps([*where, compiler.command, compiler.version])
         if not cache.exists(cache.key(content), ".compiler"):
             cache.keep(cache.key(content), content.encode(), ".compiler")
@@ -252,7 +252,7 @@ def _launcher() -> Any:
 
 def _spins() -> int:
     """Return `SPINS`, or 0 where idle threads should leave the cores to others at once."""
-    passive = SETTINGS["OMP_WAIT_POLICY"].value().lower() == "passive"
+    passive = checked_setting("OMP_WAIT_POLICY").lower() == "passive"
     return 0 if passive or thread_count() > cores() else SPINS
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from parki import __version__
 from parki.runtime import host
-from parki.settings import SETTINGS, thread_count
+from parki.settings import checked_setting, thread_count
 
 from .run import Run
 
@@ -111,7 +111,7 @@ def processor() -> str:
             if line.startswith("model name"):
                 name = line.partition(":")[2].strip()
                 break
-        long = "avx512f" in text and "-mno-avx512f" not in SETTINGS["CXX"].value()
+        long = "avx512f" in text and "-mno-avx512f" not in checked_setting("CXX")
         wide = " (AVX-512)" if long else " (AVX2)" if " avx2" in text else ""
     return name + wide
 

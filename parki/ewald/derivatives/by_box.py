@@ -361,18 +361,16 @@ class _Fields(NamedTuple):
     def strained(self, dens: AnyArray, weights: AnyArray) -> Array:
         """Return the derivative by strains for a density and values, in the pipeline's axes."""
         setup, stages = self.setup, self.stages
-        task, real, (of_targets, of_sources) = (
-            setup.task,
-            setup.task.dtype,
-            stages.faxen.faxen_factors,
-        )
+        task, real = setup.task, setup.task.dtype
+        of_targets, of_sources = stages.faxen.faxen_factors if stages.faxen else (None, None)
         rows, values = (task.xp.ascontiguousarray(each, dtype=real) for each in (dens, weights))
         near = self._near(stages.p2p, rows, values)
         parts = parts_of(task.sum, rows, self.norms, of_sources)
         of_u = of_targets and of_targets["u"]
         far = self.far(self.trg, values, self.src, parts, of_u)
         constant = {"u": np.zeros_like(weights)}
-        stages.gauge.add(dens, constant)
+        if stages.gauge is not None:
+            stages.gauge.add(dens, constant)
         total = float((weights * constant["u"]).sum(dtype=np.float64))
         return np.asarray(near + far - total * np.eye(3))
 

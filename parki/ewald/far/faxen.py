@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.ewald.far.g2p import G2P
-from parki.ewald.far.gauge import PlaneModes
-from parki.ewald.far.p2g import P2G
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.task import Task
@@ -32,14 +30,14 @@ class FaxenCorrections(NamedTuple):
         sources make, an array; None where there are none.
     """
 
-    radii: tuple[Any, Any] | None = None
-    faxen_factors: tuple[dict[str, Any] | None, Any] = (None, None)
+    radii: tuple[Any, Any] | None
+    faxen_factors: tuple[dict[str, Any] | None, Any]
 
     @classmethod
     def of(
         cls, task: Task, solver_box: SolverBox, radii: tuple[Any, Any] | None
-    ) -> FaxenCorrections:
-        """Return the corrections for radii in the user's unit, if there are any."""
+    ) -> FaxenCorrections | None:
+        """Return the corrections for radii in the user's unit; None if there are none."""
         of_targets, of_sources = task.sum.symbol.laplacians
         if radii is not None:
             unit = task.dtype.type(solver_box.factor ** (task.sum.pair.point_radii or 0))
@@ -48,7 +46,7 @@ class FaxenCorrections(NamedTuple):
             one = SUMS[in_unit(task.kernel, solver_box.unit)].pair.largest
             trg = src = task.dtype.type(one)
         else:
-            return cls()
+            return None
         of_results = {
             r: trg**2 * task.dtype.type(task.sum.faxen_factor(r)) for r in ("u", *task.want)
         }
@@ -62,37 +60,15 @@ class FaxenCorrections(NamedTuple):
             ),
         )
 
-    def spread(
-        self,
-        p2g: P2G,
-        dens: AnyArray,
-        buffer: AnyArray,
-        grid: AnyArray,
-        first: int,
-        second: int,
-        plane: PlaneModes | None = None,
-    ) -> tuple[Any, list[Any]]:
-        """Spread ``dens`` as `P2G.apply` does, onto the grids with the numbers given.
+    def densities(self, dens: AnyArray) -> list[Any]:
+        """Return what is spread of a density (rows, sources), each onto a grid of its own."""
+        factors = self.faxen_factors[1]
+        return [dens] if factors is None else [dens, dens * factors]
 
-        With `PlaneModes`, return the modes of each grid as well.
-        """
-        sums, modes = p2g.apply(dens, buffer, grid, first), list[Any]()
-        if plane is not None:
-            modes.append(plane.apply(buffer if p2g.sorts else dens))
-        if self.faxen_factors[1] is not None:
-            scaled = dens * self.faxen_factors[1]
-            p2g.apply(scaled, buffer, grid, second)
-            if plane is not None:
-                modes.append(plane.apply(buffer if p2g.sorts else scaled))
-        return sums, modes
-
-    def gather(
-        self, g2p: G2P, field: AnyArray, results: dict[str, AnyArray], first: int, second: int
-    ) -> None:
-        """Add the far field of the grids with the numbers given to the results, as `G2P.apply`."""
-        g2p.apply(field, results, first)
+    def gather(self, g2p: G2P, field: AnyArray, results: dict[str, AnyArray], first: int) -> None:
+        """Add what targets take of the Laplacian's grids, ``first`` on, to results: see `G2P`."""
         if self.faxen_factors[0] is not None:
             more = {name: np.zeros_like(rows) for name, rows in results.items()}
-            g2p.apply(field, more, second)
+            g2p.apply(field, more, first)
             for name, rows in more.items():
                 results[name] += self.faxen_factors[0][name] * rows

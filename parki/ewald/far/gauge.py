@@ -93,7 +93,13 @@ class Constants:
         if widths is not None and self.constant is not None and mesh.periodicity == 3:
             rate = mesh.dtype.type(-np.pi / background)
             self.widths = tuple(rate * width for width in widths)
-        self.adds = self.constant is not None or points is not None
+
+    @staticmethod
+    def needed(mesh: EwaldMesh) -> bool:
+        """Return whether there is anything to add to the sums of a mesh."""
+        gauge = mesh.task.sum.gauge
+        ends = gauge is not None and (mesh.periodicity < 3 or gauge.background)
+        return bool(mesh.task.flux or ends)
 
     def add(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""

@@ -20,7 +20,7 @@ from parki.errors import UnavailableError
 from parki.ewald.far.sizes import AT_ONCE, LINES, PART, workers
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cuts, run_in_threads
-from parki.settings import SETTINGS, thread_count
+from parki.settings import checked_setting, thread_count
 from parki.typing import AnyArray
 
 # The shape in memory of a transform's values, the step between them, and between transforms.
@@ -29,7 +29,7 @@ Layout = tuple[tuple[int, ...], int, int]
 
 def library() -> ModuleType:
     """Return the library that `PARKI_FFT` names: see `parki.ewald.far.ffts`."""
-    chosen = SETTINGS["PARKI_FFT"].value()
+    chosen = checked_setting("PARKI_FFT")
     try:
         return import_module(f"parki.ewald.far.ffts.by_{chosen}")
     except ImportError as error:

@@ -101,7 +101,7 @@ class EwaldSum:
         self.pending: Cloud | None = None
         self._seen: Cloud | None = None  # late before, of which `cloud` is not made yet
         self.pipeline = pipeline
-        with pipeline.ranks.collective("Plan"), read_once(), told:
+        with pipeline.ranks.collective("Plan"), read_once(), told():
             if not one_shot:
                 cloud = cloud.checked()
             cloud, names = cloud.owned(), check_names(want, (*RESULTS, TENSOR))

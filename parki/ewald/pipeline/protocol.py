@@ -43,7 +43,7 @@ class Access(forks.Lock):
     def __init__(self, space: ExecutionSpace) -> None:
         super().__init__("this plan")
         self.space, self.done, self._holder = space, cast(Any, None), 0
-        self._block: Any
+        self._block: Any = None
 
     def __call__(self) -> AbstractContextManager[None]:
         """Wait for other threads and, on a device, other streams that use the memory.
@@ -55,21 +55,22 @@ class Access(forks.Lock):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         space = self.space
-        with self, read_once(), told:
+        with self, read_once(), told():
             if space.on_device:
                 forks.refuse(space.name)  # before CUDA says something else
                 refuse_capture()
-            self._block = space.adapter.exclusive(self.done)
+            block = self._block = space.adapter.exclusive(self.done)
             self._holder = threading.get_ident()
             try:
                 yield
             finally:
                 self._holder = 0
-                self.done = self._block.end()
+                self.done = block and block.end()
 
     def follow(self, done: Any) -> None:
         """Wait, within this, for streams that used other memory until then."""
-        self._block.follow(done)
+        if self._block is not None:
+            self._block.follow(done)
 
 
 Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name

@@ -15,7 +15,7 @@ from parki.ewald.options import MOST_RECORDED
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces.cupy import NotRecordedError
-from parki.settings import SETTINGS
+from parki.settings import checked_setting
 from parki.typing import AnyArray
 
 
@@ -23,7 +23,7 @@ def why_not(space: ExecutionSpace, executor: str | None, targets: int, sources: 
     """Return '' where launches of a plan are recorded, else the reason why they are not."""
     if not space.adapter.records():
         return f"{space} has no graphs"
-    if (executor or SETTINGS["PARKI_EXECUTOR"].value()) != "embedded":
+    if (executor or checked_setting("PARKI_EXECUTOR")) != "embedded":
         return "upstream PyKokkos launches on streams of its own"
     if max(targets, sources) > MOST_RECORDED:
         return f"with more than {MOST_RECORDED} points the device does not wait for launches"

@@ -211,11 +211,13 @@ class Setup:
         widths: tuple[Any, Any] | None = None,
         systems: Systems | None = None,
         together: Callable[[Any], Any] | None = None,
-    ) -> Constants:
-        """Return the constants of the sum of points as the user has them: see `Constants`.
+    ) -> Constants | None:
+        """Return the constants of the sum of points as the user has them, if there are any.
 
         Normals, and squared widths of blobs, are in solver units.
         """
+        if not Constants.needed(self.mesh):
+            return None
         points = (trg, src, norms) if self.task.flux else None
         core, background = self.pair.core, self.split.background
         if isinstance(core, Core) and not core.widest:

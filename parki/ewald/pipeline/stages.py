@@ -54,7 +54,7 @@ class Stages:
     p2p: P2P
     p2g: P2G
     fgc: FGC
-    gauge: Constants
+    gauge: Constants | None
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class Stages:
         if tensors is not None:
             tensors = tensors.astype(task.dtype, copy=False)
         self.faxen = FaxenCorrections.of(task, solver_box, cloud.radii)
+        self.radii = self.faxen and self.faxen.radii
         self._recorded = task.space.adapter.records()
         self.far_strain: FarStrain | None = None
         # For several densities, by their number; with their FGC.
@@ -97,7 +98,7 @@ class Stages:
                 cloud.src,
                 norms,
                 tensors=tensors,
-                point_radii=self.faxen.radii,
+                point_radii=self.radii,
                 systems=self.systems,
                 labels=self.labels,
                 before=None if old is None else old.p2p,
@@ -145,12 +146,12 @@ class Stages:
             self.fgc = old.fgc
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
         same, task = old is not None and old.systems is systems, self.setup.task
-        taken = task.flux or task.in_boxes or self.faxen.radii is not None
+        taken = task.flux or task.in_boxes or self.radii is not None
         if old is not None and same and not taken:
             self.gauge = old.gauge  # which takes no points, nor what tilts change
         else:
             self.gauge = self.setup.gauge(
-                cloud.trg, cloud.src, exact, widths=self.faxen.radii, systems=systems
+                cloud.trg, cloud.src, exact, widths=self.radii, systems=systems
             )
 
     def run(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch = unwatched) -> None:
@@ -199,7 +200,8 @@ class Stages:
                 array[...] = flat[name]
         for place in range(0 if strain is None else len(dens)):
             constant = {"u": xp.zeros(exact[place].shape, dtype=exact.dtype)}
-            self.gauge.add(exact[place], constant)
+            if self.gauge is not None:
+                self.gauge.add(exact[place], constant)
             strain[place] += self._by_system(pairs[place])
             strain[place, ::4] -= self._by_system(exact[place] * constant["u"]).sum(axis=0)
 
@@ -232,13 +234,14 @@ class Stages:
                 field = self._far_field(density[None], modes=sums)
             if "grad_u" in rows:  # wave vectors move, by which the grid's field is differentiated
                 still = {name: xp.zeros_like(array) for name, array in rows.items()}
-                self.faxen.gather(self.g2p, field, still, 0, self.count)
+                self.g2p.apply(field, still)
                 changes_of_axes = moved[:, :, None] * still["grad_u"][:, None]
                 rows["grad_u"] -= changes_of_axes.sum(axis=0)
             field = self._far_field(density[None], modes=sums, changed=changed)
-            self.faxen.gather(self.g2p, field, rows, 0, self.count)
+            self.g2p.apply(field, rows)
             constant = {"u": xp.zeros((1, pairs.shape[2]), dtype=exact.dtype)}
-            self.gauge.add(exact[place], constant)  # one over the volume
+            if self.gauge is not None:
+                self.gauge.add(exact[place], constant)  # one over the volume
             if "u" in rows:
                 rows["u"] -= trace * constant["u"]
             if strained:
@@ -312,7 +315,9 @@ class Stages:
             )
         arrays["noise"].fill(0)
         field, by_name = self.fgc.brownian_noise(standard_normal), self._by_name(arrays["noise"])
-        self.faxen.gather(self.g2p, field, by_name, 0, 1)
+        self.g2p.apply(field, by_name)
+        if self.faxen is not None:
+            self.faxen.gather(self.g2p, field, by_name, self.count)
 
     def _apart(self, sources: int) -> bool:
         """Return whether near and far field are recorded, as branches of a graph.
@@ -352,10 +357,12 @@ class Stages:
         ordered, planes = self.sorted if ordered is None else ordered, list[Any]()
         grids = self._grids[len(dens)][0] if len(dens) > 1 else None
         for place, density in enumerate(dens):
-            first = place * self.grids
-            numbers = first, first + self.count
-            grid, modes = self.faxen.spread(self.p2g, density, ordered, grids, *numbers, self.plane)
-            planes += modes
+            parts = [density] if self.faxen is None else self.faxen.densities(density)
+            for number, part in enumerate(parts):
+                first = place * self.grids + number * self.count
+                grid = self.p2g.apply(part, ordered, grids, first)
+                if self.plane is not None:
+                    planes.append(self.plane.apply(ordered if self.p2g.sorts else part))
         return grid, planes
 
     def convolve(
@@ -387,8 +394,10 @@ class Stages:
         ``exact``, in double precision where it is rounded for the rest.
         """
         first = place * self.grids
-        self.faxen.gather(self.g2p, field, results, first, first + self.count)
-        if self.gauge.adds:
+        self.g2p.apply(field, results, first)
+        if self.faxen is not None:
+            self.faxen.gather(self.g2p, field, results, first + self.count)
+        if self.gauge is not None:
             self.gauge.add(exact, results)
 
     def _buffer(self, many: int) -> Any:

@@ -25,15 +25,15 @@ def take_options(
     norms: AnyArray,
     options: EwaldOptions | None,
     keywords: OptionKeywords,
-    make: Callable[..., Any] = EwaldOptions,
+    make: Callable[..., Any] | None = None,
     box: Any = None,
     also: Sequence[str] = (),
 ) -> tuple[Any, Any]:
     """Return the normals and the options of a call, by the one rule of all calls.
 
-    Options are an `EwaldOptions`, last or in the place of normals, or keywords, of which ``make``
-    makes them; never both. Keywords need no box if ``box`` is given. ``exclude_image``
-    may come with an `EwaldOptions`. ``also`` are words that the call takes.
+    Options are an `EwaldOptions`, last or in the place of normals, or keywords; never both.
+    ``make`` may make something else of keywords, which need no box if ``box`` is given.
+    ``exclude_image`` may come with an `EwaldOptions`. ``also`` are words that the call takes.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def take_options(
             f"options was given, and {', '.join(keywords)} as well; give all options as keywords, "
             "or change some by dataclasses.replace(options, ...)"
         )
-    new = make(**keywords)
+    new = (make or EwaldOptions)(**keywords)
     return norms, new.of_call() if isinstance(new, EwaldOptions) else new
 
 

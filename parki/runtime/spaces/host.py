@@ -35,20 +35,8 @@ def synchronize() -> None:
     """Do nothing, because a call returns when its work is done."""
 
 
-class HostBlock:
-    """Does nothing, because a thread's calls return when their work is done."""
-
-    def __init__(self, _: Any) -> None:
-        pass
-
-    def follow(self, _: Any) -> None:
-        """Do nothing."""
-
-    def end(self) -> None:
-        """Return no event."""
-
-
-exclusive = HostBlock
+def exclusive(_: Any) -> None:
+    """Return None, because a thread's calls return when their work is done."""
 
 
 @contextmanager
