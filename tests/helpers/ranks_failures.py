@@ -43,7 +43,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
         ("near field", plan.pipeline.near, "apply"),
         ("halo", plan.pipeline.far.halo, "copy"),
         ("transform", plan.pipeline.far.fgc.transforms, "across"),
-        ("results", plan.pipeline.gauge, "add"),
+        ("results", plan.pipeline.far, "gather"),
     )
 
     def broken(*_: Any, **__: Any) -> None:
