@@ -61,7 +61,7 @@ class FaxenCorrections(NamedTuple):
         )
 
     def densities(self, dens: AnyArray) -> list[Any]:
-        """Return what is spread of a density (rows, sources), each onto a grid of its own."""
+        """Return the densities (rows, sources) that are spread, one for each grid."""
         factors = self.faxen_factors[1]
         return [dens] if factors is None else [dens, dens * factors]
 
