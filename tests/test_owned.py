@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import threading
 
@@ -67,24 +68,21 @@ def test_attributes_of_spheres():
     np.testing.assert_allclose(spheres.velocities(DENS), moved, rtol=1e-9)
 
 
-@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
+def pickled(made):
+    return pickle.loads(pickle.dumps(made))
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickled])
 def test_copies_are_apart(how):
-    spheres = parki.Spheres(POINTS, 0.07, OPTIONS)
+    spheres = parki.Spheres(POINTS, RADII["two"], OPTIONS, viscosity=3.0)
     before, other = spheres.velocities(DENS), how(spheres)
     np.testing.assert_allclose(other.velocities(DENS), before, rtol=1e-9)
     other.update_points(POINTS * 0.9)
     other.viscosity = 2.0
     assert np.array_equal(spheres.velocities(DENS), before)
     assert np.array_equal(spheres.points, POINTS)
-    with pytest.raises(parki.ParkiTypeError, match="Spheres cannot be pickled"):
-        pickle.dumps(spheres)
-    boxes = {"boxes": [BOX, BOX], "systems": [0, 5, N], "periodicity": 3}
-    for plan in (
-        parki.Plan("stokes_sl", POINTS, POINTS, WALL),
-        parki.Plan("stokes_sl", POINTS, POINTS, **boxes),
-    ):
-        with pytest.raises(parki.ParkiTypeError, match="cannot be pickled or copied"):
-            how(plan)
+    if how is pickled:
+        return
     solver = PSE("periodic", "periodic", "periodic")
     solver.setParameters(1.0, *BOX)
     solver.initialize(1.0, 0.07)
@@ -92,6 +90,62 @@ def test_copies_are_apart(how):
     before, other = solver.Mdot(DENS.T)[0], how(solver)
     other.setPositions(0.9 * POINTS.T)
     assert np.array_equal(solver.Mdot(DENS.T)[0], before)
+
+
+PLANS = {
+    "moved": {"periodicity": 3, "box": BOX},
+    "wall": {"options": WALL, "want": ("u", "p")},
+    "boxes": {"boxes": [BOX, BOX[::-1]], "systems": [0, 5, N], "periodicity": 3},
+    "pairs left out": {"periodicity": 3, "box": BOX, "exclude": np.arange(N) // 2},
+    "widths": {"periodicity": 3, "box": BOX, "epsilon": (0.1, np.linspace(0.1, 0.2, N))},
+}
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickled])
+@pytest.mark.parametrize("case", PLANS)
+def test_copies_of_plans_are_plans_of_their_own(case, how):
+    """They have all that the plan was made of, where its points are now."""
+    kernel, dens = ("laplace", DENS[0]) if "epsilon" in PLANS[case] else ("stokes_sl", DENS)
+    result = lambda plan: np.vstack(plan(dens))  # noqa: E731
+    plan = new = parki.Plan(kernel, POINTS, POINTS, **PLANS[case])
+    if case == "moved":
+        places, box = (POINTS * 0.9, POINTS[:, ::-1]), [1.3, 1.0, 0.9]
+        plan.update_points(*places, box=box)
+        new = parki.Plan(kernel, *places, periodicity=3, box=box)
+    before, other = result(plan), how(plan)
+    near = {"rtol": 1e-9, "atol": 1e-9 * abs(before).max()}
+    np.testing.assert_allclose(result(other), result(new), **near)
+    if case == "moved":
+        other.update_points(POINTS, POINTS)
+        assert abs(result(other) - before).max() > 1
+    np.testing.assert_array_equal(result(plan), before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (parki.Plan, ("laplace", POINTS, POINTS, OPTIONS)),
+        (parki.Spheres, (POINTS, 0.07, OPTIONS)),
+        (parki.RigidSpheres, (0.5 * POINTS, 0.01, OPTIONS)),
+        (parki.RigidBodies, (parki.BodyShape.sphere(0.05, 12), POINTS, OPTIONS)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_copies_have_every_argument(kind, arguments):
+    """Also those that are new, except the options' keywords."""
+    made = kind(*arguments)
+    by_position, by_name = made._arguments()
+    given = inspect.signature(kind).bind(*by_position, **by_name).arguments
+    assert {*given} == {*inspect.signature(kind).parameters} - {"keywords"}
+    assert type(pickled(made)) is type(copy.deepcopy(made)) is kind
+    for name, value in by_name.items():
+        np.testing.assert_equal(pickled(made)._arguments()[1][name], value)
+
+
+def test_operators_are_not_pickled():
+    operator = parki.Plan("laplace", POINTS, POINTS, OPTIONS).as_linear_operator()
+    with pytest.raises(parki.ParkiTypeError, match="a linear operator cannot be pickled; pickle"):
+        pickle.dumps(operator)
 
 
 def test_steps_leave_velocities_of_other_threads():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from pathlib import Path
 
@@ -496,7 +495,6 @@ REFUSED = {
     r"forces has shape \(3, 2\); expected": lambda: bodies().velocities(FORCES[:, :2]),
     "forces has NaN or infinite numbers": lambda: bodies().velocities(np.nan * FORCES),
     "nothing moves bodies": lambda: bodies().solve(),
-    "RigidBodies cannot be pickled or copied": lambda: copy.deepcopy(bodies()),
     "one for each of the blobs": lambda: bodies().solve(slip=FORCES),
     "trace of 3; expected the": lambda: bodies().solve(gradient=np.eye(3)),
     "gradient has shape": lambda: bodies().solve(gradient=[1, 2]),

@@ -160,6 +160,32 @@ def test_strides_and_several_densities(device):
     torch.testing.assert_close(many.grad[1], many.grad[0])
 
 
+# --- modules that have a plan ---------------------------------------------------------------------
+
+
+class Flow(torch.nn.Module):
+    """A plan, applied to a density that is a parameter."""
+
+    def __init__(self, device):
+        super().__init__()
+        given = tensors("laplace", device, requires=False, same=True)
+        self.plan = parki.Plan("laplace", given["trg"], given["trg"], periodicity=3, box=BOX)
+        self.dens = torch.nn.Parameter(given["dens"])
+
+    def forward(self):
+        return parki.torch.apply(self.plan, self.dens)
+
+
+def test_a_module_with_a_plan_is_copied_and_saved(device, tmp_path):
+    first = Flow(device)
+    torch.save(first, tmp_path / "flow.pt")
+    for other in (copy.deepcopy(first), torch.load(tmp_path / "flow.pt", weights_only=False)):
+        assert other.plan is not first.plan and other.dens is not first.dens
+        torch.testing.assert_close(other(), first())
+        (slope,) = torch.autograd.grad(other().square().sum(), other.dens)
+        torch.testing.assert_close(slope, 2 * first.plan.adjoint(first().detach()))
+
+
 # --- a box that is learned ------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import REAL_NAMES, real_name
 from parki.memory import Buffer, Buffers
 from parki.runtime import ExecutionSpace, Kernel, load, load_all
-from parki.runtime.forks import Uncopied
+from parki.runtime.forks import MadeAnew
 from parki.settings import MOST_THREADS, thread_count
 from parki.typing import AnyArray, ArrayModule
 
@@ -47,7 +47,7 @@ def list_buffers(points: int, cells: int, dtype: DTypeLike, spare: int = 0) -> B
     }
 
 
-class SortedPoints(Uncopied):
+class SortedPoints(MadeAnew):
     """Points sorted by cells. A device may record that they are made.
 
     Parameters

@@ -125,6 +125,10 @@ class RigidBodies(Solving):
         self._mobility = self._spheres.mobility
         self._spheres.attach(placed, library_of(positions))
 
+    def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        names = {"which": self.which, "viscosity": self.viscosity, "accuracy": self.accuracy}
+        return (self.shapes, self.positions, self.quaternions, self.options), names
+
     def _place(
         self, space: ExecutionSpace, positions: AnyArray, quaternions: AnyArray, dtype: DType
     ) -> Placed:

@@ -130,6 +130,11 @@ class RigidSpheres(Solving):
         pairs = self._close_pairs(self._mobility.points, self.options)
         self._first.attach(Attached(library_of(points), pairs))
 
+    def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        names = {"lubrication": self._lubricated, "roughness": self._roughness}
+        names |= {"viscosity": self.viscosity, "accuracy": self.accuracy}
+        return (self.points, self.radii, self.options), names
+
     def _close_pairs(self, points: AnyArray, options: EwaldOptions) -> ClosePairs:
         if not self._lubricated:
             return ClosePairs()

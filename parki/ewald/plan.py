@@ -5,6 +5,8 @@ This is what users see, and `parki.ewald.placement.any_plan` is what it does.
 
 from __future__ import annotations
 
+from typing import Any
+
 from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
@@ -121,3 +123,13 @@ class Plan(AnyPlan[Wanted]):
             exclude=exclude,
             boxes=boxes,
         )
+
+    def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        cloud, systems, labels = self.points, self.points.systems, self.points.labels
+        inputs = self._request.kernel, cloud.trg, cloud.src, cloud.norms, self.options
+        return inputs, {
+            "want": self.want,
+            "systems": systems and (systems.targets, systems.sources),
+            "exclude": labels and (labels.targets, labels.sources),
+            "boxes": self._placement.boxes,
+        }

@@ -27,7 +27,7 @@ from parki.interchange import as_array, as_given, check_space, one_of, told_apar
 from parki.memory import telling
 from parki.mesh.grid import Anchors, Grid
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
-from parki.runtime.forks import Uncopied, cuts, run_in_threads
+from parki.runtime.forks import MadeAnew, cuts, run_in_threads
 from parki.settings import thread_count
 from parki.typing import AnyArray, Array, ArrayT
 
@@ -46,7 +46,7 @@ FARTHEST = 1e6  # periods from the grid, beyond which points have few digits lef
 PIECE = 4 << 20  # bytes whose copy takes a CPU thread about ten times as long as waking another
 
 
-class _Plan(Uncopied):
+class _Plan(MadeAnew):
     """Common part of plans in both directions: points, grid, window and execution space.
 
     Attributes

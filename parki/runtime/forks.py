@@ -17,6 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from typing import Any, ClassVar, TypeVar
 
 from parki.errors import ParkiTypeError, UnavailableError
@@ -24,15 +25,25 @@ from parki.errors import ParkiTypeError, UnavailableError
 T = TypeVar("T")
 
 
-class Uncopied:
-    """What is neither copied nor pickled, as copies would share what moves with the points.
+class MadeAnew:
+    """What copies make anew, as they would share what moves with the points; and pickles.
 
-    ``_made_of`` says what to pass on instead.
+    Without ``_arguments`` it is neither copied nor pickled, and ``_made_of`` says what to pass on.
     """
 
     _made_of: ClassVar[str]
 
+    def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return the arguments that make another one, by position and by name."""
+        return None
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return copy(self)  # which has its own points
+
     def __reduce__(self) -> Any:
+        arguments = self._arguments()
+        if arguments is not None:
+            return _made, (type(self), *arguments)
         name = type(self).__name__
         one = name if name.endswith("s") else f"a {name}"
         raise ParkiTypeError(
@@ -45,6 +56,10 @@ class Uncopied:
         new = object.__new__(type(self))
         new.__dict__ |= self.__dict__ | others
         return new
+
+
+def _made(kind: type[T], by_position: tuple[Any, ...], by_name: dict[str, Any]) -> T:
+    return kind(*by_position, **by_name)
 
 
 _used: set[str] = set()

@@ -18,7 +18,7 @@ from parki.core import EwaldOptions, like_points, linear_operator, take_options
 from parki.errors import ParkiValueError, by_words
 from parki.interchange import as_given, finite
 from parki.memory import require, telling
-from parki.runtime.forks import Uncopied
+from parki.runtime.forks import MadeAnew
 from parki.surfaces.apart import AT_NODES, LayerUse
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.layer import SurfaceLayer, alone, flat_hint
@@ -83,7 +83,7 @@ SINGULAR = 1e12  # condition of a body's own matrix, whose inverse is then of no
 
 
 @telling
-class Equation(Uncopied):
+class Equation(MadeAnew):
     """An integral equation on the surfaces of bodies: its operator, and a preconditioner.
 
     Densities are arrays (3, N) at the nodes, and vectors have a component after the other. Results

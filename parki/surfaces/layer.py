@@ -28,7 +28,7 @@ from parki.interchange import (
 )
 from parki.memory import telling
 from parki.runtime import ExecutionSpace, get_execution_space
-from parki.runtime.forks import Uncopied
+from parki.runtime.forks import MadeAnew
 from parki.surfaces import apart, corrections, plain, self_matrix
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
@@ -55,7 +55,7 @@ def alone(method: Method) -> Method:
 
 
 @telling
-class SurfaceLayer(Uncopied):
+class SurfaceLayer(MadeAnew):
     """A layer potential of a surface at targets: see `LayerPlan`, whose arguments it takes checked.
 
     Parameters

@@ -11,7 +11,7 @@ from parki.core import SERIAL, EwaldOptions, Ranks, as_points
 from parki.errors import ParkiValueError
 from parki.interchange import as_array, positive
 from parki.memory import telling
-from parki.runtime.forks import Uncopied
+from parki.runtime.forks import MadeAnew
 from parki.suspensions.noise import check_accuracy
 from parki.typing import AnyArray, ArrayModule
 
@@ -60,7 +60,7 @@ def operator_product(
 
 
 @telling
-class InFluid(Uncopied):
+class InFluid(MadeAnew):
     """What is in a viscous fluid, which all ranks share."""
 
     _ranks: Ranks = SERIAL

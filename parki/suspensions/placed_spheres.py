@@ -83,8 +83,10 @@ class PlacedSpheres(InFluid):
         mobility = self._mobility
         return self._with(_mobility=mobility.elsewhere(mobility.points, mobility.options))
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self.__copy__()
+    def _arguments(self) -> Any:
+        if not self._ranks.serial:
+            return None
+        return (self.points, self.radii, self.options), {"viscosity": self.viscosity}
 
     # ------------------------------------------------------------------ attributes
     @property

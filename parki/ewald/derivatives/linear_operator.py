@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import DTypeLike
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.ranks import Ranks
 from parki.interchange import as_array, to_host
@@ -147,7 +147,7 @@ class End(NamedTuple):
 class Product:
     """The product of a plan's matrix, or its transpose, with column vectors.
 
-    Operators hold it. Like a plan, it cannot be pickled.
+    Operators hold it, and cannot be pickled.
     """
 
     call: Callable[[AnyArray], AnyArray]
@@ -178,3 +178,8 @@ class Product:
 
     def __deepcopy__(self, _: Any) -> Product:
         return self  # nothing in it changes
+
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "a linear operator cannot be pickled; pickle its plan, and make the operator there"
+        )

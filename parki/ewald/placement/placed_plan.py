@@ -32,7 +32,7 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.task import Task
 from parki.html import table
 from parki.interchange import finish_reading
-from parki.runtime.forks import Uncopied
+from parki.runtime.forks import MadeAnew
 from parki.settings import read_once
 from parki.typing import (
     AnyArray,
@@ -45,7 +45,7 @@ from parki.typing import (
 )
 
 
-class PlacedPlan(Uncopied, Generic[Wanted]):
+class PlacedPlan(MadeAnew, Generic[Wanted]):
     """A plan's points, what was chosen for them, and how they move: see `AnyPlan`.
 
     Parameters
