@@ -262,7 +262,7 @@ def estimate(
             f"{single.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "
             f"{' x '.join(map(str, grid))}, window of {parameters.points} points"
         )
-    if options.gap is not None:
+    if options.corrected:
         more, size, words = _correction(sums[0], (count, sources), first_sum, np_dtype)
         for stage, value in more.items():
             seconds[stage] += value

@@ -68,7 +68,8 @@ Split = Literal["auto", "prolate", "hasimoto"]
 Radial = Literal["polynomial", "erfc", "rational"]
 Mean = Literal["zero", "flux"]
 ExcludeImage = Literal["nearest", "given"]
-Wall = Literal["no-slip"]
+# "no-slip" is for flows; for charges a number is the image factor of a dielectric.
+Wall: TypeAlias = Literal["no-slip", "metal"] | float
 # One wall, below; or the lower and the upper one.
 Walls: TypeAlias = Wall | tuple[Wall | None, Wall | None] | None
 MeanFlow = Literal["no-gradient", "no-flux"]
@@ -131,6 +132,7 @@ class OptionKeywords(TypedDict, total=False):
     exclude_image: ExcludeImage | None
     wall: Walls
     mean_flow: MeanFlow | tuple[MeanFlow, MeanFlow] | None
+    voltage: float | None
     deterministic: bool
     expert: Any  # `parki.Expert`, which imports this module
 

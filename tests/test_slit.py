@@ -233,8 +233,10 @@ def derived(**more):
 
 SPHERES = {"radii": 0.05, "box": BOX, "periodicity": 2, "wall": WALLS}
 REFUSED = {
-    "wall is 'slip'; expected one of no-slip, or a pair": lambda: options(wall="slip"),
-    "expected one of no-slip, or a pair": lambda: options(wall=("no-slip",) * 3),
+    "wall is 'slip'; expected one of no-slip, metal, the image factor": lambda: options(
+        wall="slip"
+    ),
+    "expected one of no-slip, metal, the image factor": lambda: options(wall=("no-slip",) * 3),
     "with an upper wall alone": lambda: options(wall=(None, "no-slip")),
     "two walls need two periodic axes": lambda: parki.EwaldOptions(1, BOX, wall=WALLS),
     "but periodicity is 3": lambda: parki.EwaldOptions(3, BOX, wall=WALLS),

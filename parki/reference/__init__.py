@@ -31,12 +31,14 @@ Both parts are cut off at exp(-6.3^2) = 6e-18, so every field is accurate to abo
 rms. `split` has their common parts, and `direct` checks the arguments and adds them.
 
 `rigid_spheres` has two rigid spheres by series, and many of them by forces, torques and stresslets;
-`walls` has one that moves towards a wall, and `slit` forces between two of them, by modes.
+`walls` has one that moves towards a wall, `slit` forces between two of them, by modes, and `plates`
+charges near metal and dielectrics.
 """
 
 from parki.reference.direct import direct_sum
+from parki.reference.plates import near_plates
 from parki.reference.rigid_spheres import two_spheres
 from parki.reference.slit import between_walls
 from parki.reference.walls import drag_towards_wall
 
-__all__ = ["between_walls", "direct_sum", "drag_towards_wall", "two_spheres"]
+__all__ = ["between_walls", "direct_sum", "drag_towards_wall", "near_plates", "two_spheres"]

@@ -67,7 +67,7 @@ def between_walls(
         if word == "no-flux":
             mean -= 24 * np.pi / (area * gap**3) * z * (gap - z) * h * (gap - h)
         u[axis] += mean @ f[axis]
-    for wave in _waves(rows[:2, :2], most):
+    for wave in waves_up_to(rows[:2, :2], most):
         k = float(np.hypot(*wave))
         rotation = np.array([[wave[0], -wave[1], 0], [wave[1], wave[0], 0], [0, 0, k]]) / k
         local = (_slit(k, z, h, gap) - _free(k, z - h)) / area
@@ -79,7 +79,7 @@ def between_walls(
     return u
 
 
-def _waves(vectors: Array, most: float) -> Array:
+def waves_up_to(vectors: Array, most: float) -> Array:
     """Return one of each two opposite wave vectors up to a length."""
     back = 2 * np.pi * np.linalg.inv(vectors).T
     first, second = (int(most * np.hypot(*row) / (2 * np.pi)) for row in vectors)

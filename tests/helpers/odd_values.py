@@ -55,8 +55,9 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "cutoff": (0.2, 0.4, 3.0, 1e-3),
     "dl_mean": ("zero", "flux"),
     "exclude_image": ("nearest", "given"),
-    "wall": ("no-slip", ("no-slip", "no-slip"), ("no-slip", None)),
+    "wall": ("no-slip", ("no-slip", "no-slip"), ("no-slip", None), ("metal", "metal"), 0.5),
     "mean_flow": ("no-gradient", ("no-gradient", "no-flux")),
+    "voltage": (0.0, -2.5),
     "deterministic": (True, False),
     "expert": (
         *(Expert(sources_per_cell=count) for count in (5.0, 50, 1e-3, 1e6)),

@@ -20,7 +20,7 @@ from parki.ewald.derivatives.one_sum import Pulled
 from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
-from parki.ewald.points.arguments import refuse_between_walls
+from parki.ewald.points.arguments import check_net, refuse_between_walls
 from parki.ewald.points.extent import resolve
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
@@ -110,6 +110,7 @@ class CheckedDerivative(NamedTuple):
         if dens is None and {*names} == {"dens"}:
             return checked
         values = checked.like("dens", dens, "dens")
+        check_net("dens", values, cloud.options, checked.request.density)
         return checked._replace(dens=several_rows(values), several=values.ndim == 3)
 
     @property
@@ -197,7 +198,7 @@ class CheckedDerivative(NamedTuple):
     @property
     def correction(self) -> Correction | None:
         """What images in two walls lack, where there are two."""
-        if not self.request.near or self.cloud.options.gap is None:
+        if not self.request.near or not self.cloud.options.corrected:
             return None
         return correction_of(
             self.request.near,
@@ -230,6 +231,11 @@ class CheckedDerivative(NamedTuple):
         if (rest := self.correction) is not None:
             trg, cloud = self.cloud.trg, {"points": self.cloud.src, "norms": self.cloud.norms}
             of_sums.append(rest.pulled(v, trg=trg, cloud=cloud, dens=dens, wrt=wrt, rows=rows))
+        if "trg" in wrt and (slope := self.cloud.options.slope):
+            moved = np.zeros_like(self.cloud.trg)
+            if "u" in v:
+                moved[2] = slope * v["u"][0, 0]
+            of_sums.append({name: [moved[None]] if name == "trg" else [] for name in wrt})
         parts = {name: [part for each in of_sums for part in each[name]] for name in wrt}
         many = len(next(iter(v.values())))
 
@@ -275,6 +281,9 @@ class CheckedDerivative(NamedTuple):
         if (rest := self.correction) is not None:
             cloud = {"points": self.cloud.src, "norms": self.cloud.norms}
             parts += rest.pushed(dens, moves, trg=self.cloud.trg, cloud=cloud)
+        if "trg" in moves and "u" in self.request.results and (slope := self.cloud.options.slope):
+            change = slope * moves["trg"][2:]
+            parts.append(("u", np.broadcast_to(change, (len(dens), *change.shape))))
         return {
             name: reduce(add, [rows for result, rows in parts if result == name])
             for name in self.request.results

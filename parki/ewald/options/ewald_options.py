@@ -31,7 +31,14 @@ from parki.ewald.options.expert import (
     set_positive,
     understanding,
 )
-from parki.ewald.options.walls import check_between, checked_mean_flow, checked_walls
+from parki.ewald.options.walls import (
+    METAL,
+    check_between,
+    checked_mean_flow,
+    checked_voltage,
+    checked_walls,
+    image_factors,
+)
 from parki.html import table
 from parki.interchange import told_apart
 from parki.meaning import Varied, refuse_variable, values_of, varied
@@ -122,16 +129,21 @@ class EwaldOptions(metaclass=Shown):
         may be wrapped, or the one at the positions given, as of bodies whose points are together. A
         body that is longer than half a period needs "given". Default: nearest, with a warning where
         the points of a label are on more than half of a period.
-    wall : {"no-slip"}, or a pair of these and None, optional
+    wall : {"no-slip", "metal"} or float, or a pair of these and None, optional
         A plane without slip at x3 = 0, normal to the last axis, which is free: points are at or
         above it, up to the length of the box. For sums of Stokes flow that are not
         regularised, and for `parki.Spheres`. Its promise is larger than that of ``tolerance``, by
         the heights of the points: see ``docs/gauges.md``. A pair is the lower and the upper wall:
         with ``("no-slip", "no-slip")``, two periodic axes and the third length of the box for
         their distance, the points are between two such planes. ``("no-slip", None)`` is one.
+        For `laplace`, `laplace_dipole` and `parki.energy` a wall is "metal" at the potential 0, or
+        the image factor ``(e1 - e2) / (e1 + e2)`` of a dielectric beyond it, with the permittivity
+        e2 there and e1 where the charges are. See ``docs/charges.md``.
     mean_flow : {"no-gradient", "no-flux"}, or one for each periodic axis, optional
         Between two walls: whether the fluid has no mean pressure gradient along them, or no net
         flux. Default: no gradient.
+    voltage : float, optional
+        Between two plates of metal: the potential of the upper one, while the lower one is at 0.
     deterministic : bool
         The same result every time, bit for bit, for the same points in the same order: devices
         share crowded places among fewer teams, and parameters are chosen by built-in numbers,
@@ -159,6 +171,7 @@ class EwaldOptions(metaclass=Shown):
     exclude_image: ExcludeImage | None = None
     wall: Walls = None
     mean_flow: MeanFlow | tuple[MeanFlow, MeanFlow] | None = None
+    voltage: float | None = None
     deterministic: bool = False
     expert: Expert = USUAL
 
@@ -193,6 +206,7 @@ class EwaldOptions(metaclass=Shown):
                 "to the last axis, which must be free: choose periodicity 0, 1 or 2"
             )
         object.__setattr__(self, "mean_flow", checked_mean_flow(self.mean_flow, self.wall))
+        object.__setattr__(self, "voltage", checked_voltage(self.voltage, self.wall))
         if isinstance(self.wall, tuple):
             check_between(self.wall, self.periodicity, self.box)
         if self.execution_space is not None:
@@ -368,12 +382,40 @@ class EwaldOptions(metaclass=Shown):
         """The distance of two walls; None if there are no two."""
         return self.edges[2] if isinstance(self.wall, tuple) else None
 
+    @cached_property
+    def image_factors(self) -> tuple[float, ...]:
+        """The image factor of each wall for charges, -1 of metal; none of other walls."""
+        return image_factors(self.wall)
+
+    @property
+    def plates(self) -> bool:
+        """Whether there are two plates of metal, whose images a period has."""
+        return self.image_factors == (METAL, METAL)
+
+    @property
+    def corrected(self) -> bool:
+        """Whether images in two walls leave a correction."""
+        return self.gap is not None and not self.plates
+
+    @property
+    def neutral(self) -> bool:
+        """Whether charges have to add up to zero: nothing but dielectrics bounds their field."""
+        return bool(self.image_factors) and METAL not in self.image_factors and any(self.periodic)
+
+    @property
+    def slope(self) -> float:
+        """The slope of the potential that a voltage makes."""
+        return (self.voltage or 0.0) / self.gap if self.gap is not None else 0.0
+
     def of_sums(self) -> EwaldOptions:
         """Return the options of the sums of a composite."""
         if not self.walled:
             return self
-        kind = Mirrored if self.gap is None else MirroredTwice
-        return kind(**{field.name: getattr(self, field.name) for field in fields(self)})
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.plates:
+            values |= {"box": _doubled(self.box), "periodicity": 3, "wall": None, "voltage": None}
+            return Doubled(**values)
+        return (Mirrored if self.gap is None else MirroredTwice)(**values)
 
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
@@ -536,6 +578,21 @@ class MirroredTwice(Mirrored):
         """Return whether all sources are below the lower wall, or all above the upper one."""
         above = len(of_sources) > 0 and bool(of_sources[:, 2].min() >= self.edges[2])
         return above or super().images_below(of_sources)
+
+
+@dataclass(frozen=True)
+class Doubled(EwaldOptions):
+    """Options of the sums between two plates of metal, with a period of twice their distance."""
+
+    def deformed(self, box: Any) -> EwaldOptions:
+        """Return the options with another box of the plates."""
+        return super().deformed(_doubled(lengths_of(box, 2, (True, True, False))))
+
+
+def _doubled(box: Any) -> tuple[Any, ...]:
+    """Return a box whose third length or vector is twice as long."""
+    first, second, third = box
+    return first, second, tuple(2 * x for x in third) if isinstance(third, tuple) else 2 * third
 
 
 def _from_zero(*lengths: float | None) -> tuple[tuple[float, float], ...]:

@@ -17,6 +17,7 @@ from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.placement.placed_plan import PlacedPlan
 from parki.ewald.points import as_rows, check_fields, check_values, like_points
+from parki.ewald.points.arguments import check_net
 from parki.interchange import as_array, as_given
 from parki.typing import (
     AnyArray,
@@ -104,6 +105,8 @@ class AnyPlan(PlacedPlan[Wanted]):
             self._invalid.count(values)
         elif not pending:
             check_values("dens", values, shape, mixed)
+        if self._neutral:
+            check_net("dens", values, self.options)
         return values
 
     def timed(self, dens: Array) -> tuple[Any, dict[str, float]]:
@@ -322,9 +325,19 @@ class AnyPlan(PlacedPlan[Wanted]):
             return adjoint([values[..., place, :].reshape(*many, *shape) for place, shape in parts])
 
         with self._placement.collective("as_linear_operator"):
+            self.refuse_voltage("as_linear_operator")
             if isinstance(self.want, str):
                 return self.operator(self, adjoint, (shapes[0], density))
             return self.operator(joined, back, ((ends[-1], count), density))
+
+    def refuse_voltage(self, needed_by: str) -> None:
+        """Refuse a plan whose results have a voltage in them."""
+        if self.options.voltage:
+            raise ParkiValueError(
+                f"{needed_by} needs a linear function of densities, but voltage is "
+                f"{self.options.voltage:g}; leave voltage out, and add its potential, "
+                "voltage * z / H, to the results"
+            )
 
     def operator(
         self, apply: Any, adjoint: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]]
@@ -335,6 +348,7 @@ class AnyPlan(PlacedPlan[Wanted]):
 
     def shapes_for(self, needed_by: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the shapes of result and density; refuse a plan of several results."""
+        self.refuse_voltage(needed_by)
         if not isinstance(self.want, str):
             raise ParkiValueError(
                 f"{needed_by} needs a plan with one result, but want is {self.want}; make a plan "

@@ -29,6 +29,7 @@ from parki.ewald.points.cloud import Cloud
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums.composite import Composite, by_density
 from parki.ewald.sums.maps import Arrays
+from parki.ewald.sums.plates import applied
 from parki.interchange import to_host
 from parki.typing import AnyArray
 
@@ -98,7 +99,7 @@ class LinearCombination:
     def correction(self) -> Correction | None:
         """What images in two walls lack in the present box; None without two walls."""
         near, options = self.request.near, self.placement.options
-        if options.gap is None or not near:
+        if not options.corrected or not near:
             return None
         count = self.counts[1] if options.densities == "any" else 1
         key = count, str(options.box)
@@ -159,8 +160,15 @@ class LinearCombination:
                 self._sum(values, totals, watch)
         if not self.plain:
             self._correct(values, totals, watch)
+            self._apply_voltage(totals, self.placement.cloud.trg)
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
+
+    def _apply_voltage(self, totals: dict[str, Any], trg: AnyArray) -> None:
+        """Add to results (k, rows, N) at targets what a voltage between two plates makes."""
+        if slope := self.placement.options.slope:
+            for name, total in totals.items():
+                total += applied(name, slope, trg)
 
     def _sum(self, values: AnyArray, totals: dict[str, Any], watch: Watch) -> None:
         if self.plain:
@@ -365,10 +373,12 @@ class LinearCombination:
             }
             places = places._replace(columns=columns, of_targets=of_targets)
             term.add_results(sampled, totals, places)
+        chosen = self.space.array_module.asarray(sample.chosen)
+        trg = self.placement.cloud.trg[:, chosen]
+        self._apply_voltage(totals, to_host(trg))
         if (correction := self.correction) is not None:
             cloud, near = self.placement.cloud, self.request.near
             finer = finer_tolerance(correction.tolerance)
-            trg = cloud.trg[:, self.space.array_module.asarray(sample.chosen)]
             made = Correction(near, self.placement.options, tolerance=finer, space=self.space)
             made.add(values[None], totals, cloud_of(cloud), trg)
         return {name: total[0] for name, total in totals.items()}

@@ -96,6 +96,8 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
         """Be a plan of some terms of a placement."""
         self._placement, self._request = placement, request
         self._combination = LinearCombination(placement, request, terms)
+        # Whether each density has to be looked at.
+        self._neutral = placement.options.neutral and not request.density
         first, kernel = self.terms[0], request.kernel
         self.kernel: str = kernel if isinstance(kernel, str) else request.name
         self.want: Any = request.want

@@ -18,6 +18,7 @@ from parki.ewald.sums.record import Interaction
 from parki.interchange import as_array, rounded, told_apart
 from parki.typing import AnyArray, DType, OptionKeywords
 
+NET = 0.1  # of the tolerance, up to which sums of charges are rounding
 OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 
 
@@ -195,6 +196,35 @@ def refuse_between_walls(options: EwaldOptions, present: dict[str, bool], remedy
     if options.gap is not None and there:
         raise ParkiValueError(
             f"{there[0]} was given, but wall is {options.wall!r}; between two walls {remedy}"
+        )
+
+
+def check_net(
+    name: str, charges: AnyArray, options: EwaldOptions, density: tuple[int, ...] = ()
+) -> None:
+    """Refuse charges (..., N) that do not add up to zero near dielectrics alone.
+
+    A part of the tolerance counts as zero. Nothing is looked at with other options, or in densities
+    of another shape.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if not options.neutral or density or not charges.size:
+        return
+    values = charges.reshape(-1, charges.shape[-1])
+    sums, sizes = (part.sum(axis=1, dtype=np.float64) for part in (values, np.abs(values)))
+    squares = (values.astype(np.float64) ** 2).sum(axis=1)
+    least = np.maximum(
+        8 * float(np.finfo(charges.dtype).eps) * sizes, NET * options.tolerance * np.sqrt(squares)
+    )
+    most = int((np.abs(sums) - least).argmax())
+    if abs(net := float(sums[most])) > float(least[most]):
+        raise ParkiValueError(
+            f"{name} adds up to {net:g}, but wall is {options.wall!r}; the field of net charges "
+            "near dielectrics is decided far outside: take their mean away, or have a wall of "
+            "metal, which takes up their field"
         )
 
 

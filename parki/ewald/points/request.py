@@ -69,8 +69,10 @@ class SumRequest:
         """
         if options.walled:
             names, up = check_names(want), options.axes.index(2)
+            gap, factors = options.gap, options.image_factors
             parts = tuple(
-                near_wall(kernel, options.wall, n, up=up, by=by, gap=options.gap) for n in names
+                near_wall(kernel, options.wall, n, up=up, by=by, gap=gap, factors=factors)
+                for n in names
             )
         elif isinstance(kernel, Composite):
             names = check_names(want)

@@ -1,4 +1,4 @@
-"""Sums near a wall without slip at x3 = 0: which composite a sum is, and the ones of spheres.
+"""Sums near a wall at x3 = 0: which composite a sum is, and sums of spheres.
 
 Images of forces and of their dipoles are in `parki.ewald.sums.wall_images`. A sphere takes the
 Laplacian of the flow by x and by y, and torques half of its curl.
@@ -19,11 +19,12 @@ from parki.ewald.sums import wall_images as images
 from parki.ewald.sums.composite import Addend, Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, after, velocity
 from parki.ewald.sums.names import named
+from parki.ewald.sums.plates import near_plates
 from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.slit import SOURCES, between, of_forces, of_layers
 from parki.ewald.sums.stokes_rotlet import torques_as_dipoles
 from parki.ewald.sums.wall_images import Wanted, addend, mirrored
-from parki.typing import AnyArray
+from parki.typing import AnyArray, Walls
 
 
 class _Radii(NamedTuple):
@@ -266,18 +267,19 @@ _KERNELS: dict[str, Wanted] = {
 
 def near_wall(
     kernel: str | Composite,
-    wall: str | tuple[str | None, str | None] | None,
+    wall: Walls,
     want: str = "u",
     *,
     up: int = 2,
     by: Iterable[str] = (),
     gap: float | None = None,
+    factors: tuple[float, ...] = (),
 ) -> Composite:
     """Return a sum near a wall; refuse sums and results that parki does not have there.
 
     It is the form that takes the least time, of those that have derivatives ``by`` these inputs.
     ``up`` is the place of the wall's normal in the solver's order of axes. With a ``gap`` there is
-    another wall at this height.
+    another wall at this height. Walls for charges have image ``factors``.
 
     Raises
     ------
@@ -285,6 +287,8 @@ def near_wall(
     """
     if isinstance(kernel, Composite) and kernel.near and want == "u" and not by:
         return kernel
+    if factors:
+        return near_plates(kernel, wall, want, factors, gap)
     if gap is not None:
         return _between_walls(kernel, wall, want, by=by, gap=gap)
     known: Wanted = {}
