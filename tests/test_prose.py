@@ -108,8 +108,8 @@ def test_manual_is_short():
     counts = {page.name: words(page.read_text(encoding="utf-8")) for page in pages}
     del counts["CONTRIBUTING.md"]
     # 23 500, and 800 for the recipes, the calculator of ASE, and how to release; 500 for charges
-    # that are soft, and that respond.
-    assert sum(counts.values()) < 24_800, counts
+    # that are soft, and that respond; 300 for plates and dielectrics.
+    assert sum(counts.values()) < 25_100, counts
 
 
 def test_docstrings_have_none_of_these_phrases():
