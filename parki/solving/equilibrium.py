@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.core import SUMS, LinearMap, Plan
-from parki.errors import ParkiError, ParkiValueError
+from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, as_given, number, to_host, whole
 from parki.typing import AnyArray, Array
 
@@ -108,12 +108,12 @@ def equilibrate(
     >>> bool(found.values[0] < 0 < found.values[1]), abs(round(found.values.sum(), 12))
     (True, 0.0)
     """
-    problem = _Problem.of(plan, linear, hardness, total, groups)
+    problem = _Problem.of(plan, linear, hardness, total, groups, start)
     accuracy = number("accuracy", accuracy, "a number between 0 and 1, such as 1e-8")
     if not 0 < accuracy < 1:
         raise ParkiValueError(f"accuracy is {accuracy:g}; expected a number between 0 and 1")
     most = whole("most", most, "the most products with the plan")
-    x = problem.begin(start)
+    x = problem.begin()
     product = problem.product(x)
     slope = product + problem.linear
     scale = max(_norm(product), _norm(problem.linear))
@@ -156,9 +156,12 @@ class _Problem(NamedTuple):
     totals: Any  # (G,), or no group
     groups: Any  # (N,), or None
     counts: Any
+    start: Any
 
     @classmethod
-    def of(cls, plan: Any, linear: Any, hardness: Any, total: Any, groups: Any) -> _Problem:
+    def of(
+        cls, plan: Any, linear: Any, hardness: Any, total: Any, groups: Any, start: Any
+    ) -> _Problem:
         """Check what was given."""
         LinearMap.check_plan(plan)
         shape, density = plan.shapes_for("equilibrate")
@@ -174,7 +177,10 @@ class _Problem(NamedTuple):
         xp, dtype = plan.space.array_module, plan.points.trg.dtype
 
         def full(name: str, values: Any, of: tuple[int, ...] = shape) -> Any:
-            array = xp.asarray(as_array(name, values) if np.ndim(values) else values, dtype=dtype)
+            array = xp.asarray(as_array(name, values) if np.ndim(values) else values)
+            if array.dtype.kind not in "biuf":
+                raise ParkiTypeError(f"{name} has dtype {array.dtype}; expected real numbers")
+            array = array.astype(dtype, copy=False)
             try:
                 array = xp.broadcast_to(array, of)
             except ValueError:
@@ -186,11 +192,12 @@ class _Problem(NamedTuple):
             return array
 
         linear, hardness = full("linear", linear), full("hardness", hardness)
+        start = full("start", 0.0 if start is None else start)
         counts, totals = xp.zeros(0), xp.zeros(0)
         if total is None:
             if groups is not None:
                 raise ParkiValueError("groups was given without total; give the total of each")
-            return cls(plan, linear, hardness, totals, None, counts)
+            return cls(plan, linear, hardness, totals, None, counts, start)
         if len(shape) > 1:
             raise ParkiValueError("total was given, which dipoles do not have; leave it out")
         number_of = 1 if np.ndim(total) == 0 else len(total)
@@ -209,17 +216,11 @@ class _Problem(NamedTuple):
                 f"number from 0 to {number_of - 1} for each of {shape[0]} charges, and a charge in "
                 "each group, as total has a number for each"
             )
-        return cls(plan, linear, hardness, totals, labels, counts)
+        return cls(plan, linear, hardness, totals, labels, counts, start)
 
-    def begin(self, start: Any) -> Any:
+    def begin(self) -> Any:
         """Return values with these totals near the start."""
-        xp = self.plan.space.array_module
-        x = xp.zeros_like(self.linear)
-        if start is not None:
-            values = as_array("start", start)
-            if values.shape != x.shape:
-                raise ParkiValueError(f"start has shape {values.shape}; expected {x.shape}")
-            x += values
+        x = self.start.copy()
         if self.groups is not None:
             lacking = self.totals / self.counts - self.means(x)
             x += lacking[self.groups].astype(x.dtype)
