@@ -49,14 +49,14 @@ HOST_KINDS, CUDA_KIND, DEVICE_KINDS = (1, 3, 11), 2, (2, 10, 13)
 MOST_SHOWN = 200  # characters of a value in a message
 
 
-def as_array(name: str, value: Any) -> Any:
-    """Return ``value`` as a NumPy or CuPy array, without a copy if it is an array already.
+def as_array(name: str, values: Any) -> Any:
+    """Return ``values`` as a NumPy or CuPy array, without a copy if it is an array already.
 
     Parameters
     ----------
     name : str
         Name of the argument, for messages.
-    value : array
+    values : array
         Array of NumPy, CuPy, or a library with DLPack or ``__cuda_array_interface__``; or nested
         lists of numbers. A subclass of NumPy's array counts as the plain array.
 
@@ -68,31 +68,31 @@ def as_array(name: str, value: Any) -> Any:
         If it is on a device, and CuPy is missing, the process was forked from one that used the
         device, or a stream is captured.
     """
-    if type(value) is np.ndarray and value.dtype != object:  # it means its numbers
-        return value
-    refuse_meaning(name, value)
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return np.asarray(value)
+    if type(values) is np.ndarray and values.dtype != object:  # it means its numbers
+        return values
+    refuse_meaning(name, values)
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return np.asarray(values)
     cupy = sys.modules.get("cupy")
-    if cupy is not None and isinstance(value, cupy.ndarray):
+    if cupy is not None and isinstance(values, cupy.ndarray):
         _check_device()
-        return value
-    if hasattr(value, "__dlpack_device__") and not isinstance(value, np.ndarray):
-        return _exchange(name, value)
-    if hasattr(value, "__cuda_array_interface__"):
+        return values
+    if hasattr(values, "__dlpack_device__") and not isinstance(values, np.ndarray):
+        return _exchange(name, values)
+    if hasattr(values, "__cuda_array_interface__"):
         _check_device()
-        return get_execution_space("GPU").array_module.asarray(value)
+        return get_execution_space("GPU").array_module.asarray(values)
     try:
-        array = np.asarray(value)
+        array = np.asarray(values)
     except Exception as error:
-        raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array") from error
-    if array is value:
+        raise ParkiTypeError(f"{name} is a {type(values).__name__}; expected an array") from error
+    if array is values:
         raise ParkiTypeError(
             f"{name} is an array of objects; convert it with {name}.astype(float) "
             "if these are numbers"
         )
     if array.dtype.kind in "OSU":
-        raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array of numbers")
+        raise ParkiTypeError(f"{name} is a {type(values).__name__}; expected an array of numbers")
     return array
 
 
@@ -315,14 +315,14 @@ def to_host(values: AnyArray) -> Any:
     return values.get() if hasattr(values, "get") else values
 
 
-def as_given(result: AnyArray, like: T) -> T:
+def as_given(values: AnyArray, like: T) -> T:
     """Return a new array, or a tuple of arrays, in the library of ``like``, without a copy.
 
     The library is PyTorch, or any with the array API standard (such as JAX). For other ``like``
     (arrays of NumPy and CuPy, lists) the arrays of NumPy or CuPy are returned unchanged.
     """
     back: Any = library_of(like)
-    return cast(T, tuple(map(back, result)) if isinstance(result, tuple) else back(result))
+    return cast(T, tuple(map(back, values)) if isinstance(values, tuple) else back(values))
 
 
 def library_of(like: Any) -> Callable[[Any], Any]:
@@ -366,9 +366,9 @@ def _finish(value: Any) -> None:
         get_execution_space("GPU").array_module.cuda.get_current_stream().synchronize()
 
 
-def unchanged(result: T) -> T:
+def unchanged(values: T) -> T:
     """Return an array of NumPy or CuPy."""
-    return result
+    return values
 
 
 def _check_device() -> None:

@@ -380,11 +380,10 @@ def test_kernel_of_extremes(real, items):
 @pytest.mark.parametrize("count", [1, 300, 10_000, 40_000])
 def test_extremes_of_rows(space, to_space, count):
     rows = np.random.default_rng(3).standard_normal((6, count))
-    found, none, few = ewald_points.extremes(
-        to_space(rows), to_space(rows[:2, :0]), to_space(rows[:1])
-    )
+    arrays = [to_space(rows), to_space(rows[:2, :0]), to_space(rows[:1])]
+    found, none, few = ewald_points.extremes(arrays)
     np.testing.assert_array_equal(found, [rows.min(axis=1), rows.max(axis=1)])
     assert none.shape == (0, 2)
     np.testing.assert_array_equal(few, found[:, :1])
     rows[4, count // 2] = np.inf
-    assert not np.isfinite(*ewald_points.extremes(to_space(rows))).all()
+    assert not np.isfinite(ewald_points.extremes([to_space(rows)])).all()

@@ -244,11 +244,12 @@ def test_far_noise_has_the_far_matrix():
     u, slopes = plan(dens)
     whole = fields._moved(np.concatenate([u, slopes.reshape(9, 8)]))
     stages, far = plan.pipeline.stages, np.zeros((12, 8))
-    grid = stages.faxen.spread(stages.p2g, dens, stages.sorted, None, 0, 1)[0]
+    grid, _ = stages.spread(dens[None])
     once = stages.fgc.brownian_noise(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
     field, own = stages.fgc.brownian_noise(once), {"u": far[:3], "grad_u": far[3:]}
-    stages.faxen.gather(stages.g2p, field, own, 0, 1)
+    stages.g2p.apply(field, own)
+    stages.faxen.gather(stages.g2p, field, own, 1)
     found = fields._moved(far) + fields.near(acts)
     np.testing.assert_allclose(found, whole, atol=1e-6 * abs(whole).max())
 

@@ -18,6 +18,7 @@ from parki.ewald.far.gauge import PlaneModes
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.spreading import place_sources
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.points.cloud import Cloud
 from parki.ewald.task import Task
 from parki.memory import Buffers, declare
 from parki.typing import AnyArray
@@ -55,38 +56,30 @@ class SlabFar:
 
     def placed(
         self,
-        trg: AnyArray,
-        src: AnyArray,
-        norms: AnyArray,
+        on_grid: Cloud,
         faxen: FaxenCorrections | None,
-        tensors: AnyArray = None,
     ) -> SlabFar:
         """Return this far field for other points; both share their grids, so use one at a time.
 
         Parameters
         ----------
-        trg, src : array, shape (3, N)
-            Points of the slab in solver units, wrapped; one array if targets are sources.
-        norms : array, shape (3, N), or None
-            Normals in solver units.
+        on_grid : Cloud
+            Points of the slab: see `cloud_on_grid`.
         faxen : FaxenCorrections or None
             Of the slab's points.
-        tensors : array, shape (10, Nt), optional
-            As of `Request`.
         """
         far, mesh, task = copy.copy(self), self.mesh, self.setup.task
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
-        on_slab = _shifted(src, corner)
+        on_slab, norms = _shifted(on_grid.src, corner), on_grid.arrays.get("norms")
         far.p2g = place_sources(self.slab, on_slab, norms, memory=self.memory, grids=self.grids)
         far.faxen, far.memory = faxen, far.p2g.memory
-        same = trg is src
-        on_slab = on_slab if same else _shifted(trg, corner)
-        sources = far.p2g.sources
-        far.g2p = G2P(self.slab, on_slab, sources, same, tensors=tensors)
+        on_slab = on_slab if on_grid.same else _shifted(on_grid.trg, corner)
+        sources, tensors = far.p2g.sources, on_grid.arrays.get("tensors")
+        far.g2p = G2P(self.slab, on_slab, sources, on_grid.same, tensors=tensors)
         far.plane = None
         if PlaneModes.needed(mesh):
             far.plane = PlaneModes(mesh, sources.points[2], far.p2g.arguments["norms"])
-        far.buffer = task.xp.empty((task.sum.rows, src.shape[1]), dtype=mesh.dtype)
+        far.buffer = task.xp.empty((task.sum.rows, on_grid.sources), dtype=mesh.dtype)
         return far
 
     def spread(self, dens: AnyArray) -> None:

@@ -33,7 +33,7 @@ from parki.ewald.geometry.axes import AxisPermutation
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
-from parki.ewald.pipeline.setup import Setup, choose
+from parki.ewald.pipeline.setup import Setup, choose, cloud_on_grid
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
@@ -43,6 +43,7 @@ from parki.typing import AnyArray
 
 # Slabs are cut anew where the one with most work has this many times what it could have.
 IMBALANCE = 1.3
+OF_TARGETS = "trg", "trg_radii", "tensors"  # arrays that go where targets are
 
 
 class Slab(Pipeline):
@@ -134,41 +135,30 @@ class Slab(Pipeline):
             for index in (cells[1:] if same else cells)
         ]
         new._to_targets, new._from_sources = routes[0], routes[-1]
-        local = {"src": new._from_sources.forward("points", arrays["src"])}
-        local["trg"], exact, norms, point_radii, tensors = local["src"], None, None, None, None
-        if not same:
-            local["trg"] = new._to_targets.forward("points", arrays["trg"])
-        if "norms" in arrays:
-            exact = arrays["norms"] * task.dtype.type(solver_box.factor)
-            exact = new._from_sources.forward("points", exact)
-            norms = exact.astype(task.dtype, copy=False)
-        if "tensors" in arrays:
-            tensors = new._to_targets.forward("points", arrays["tensors"])
-            tensors = tensors.astype(task.dtype, copy=False)
-        if "src_radii" in arrays:
-            of_targets = new._to_targets.forward("points", arrays["trg_radii"])
-            point_radii = of_targets[0], new._from_sources.forward("points", arrays["src_radii"])[0]
-        faxen = FaxenCorrections.of(task, solver_box, point_radii)
+        local = dict[str, Any]()
+        for name, array in arrays.items():
+            if not (same and name == "src"):
+                route = new._to_targets if name in OF_TARGETS else new._from_sources
+                local[name] = route.forward("points", array)
+        cloud = points.within(local)
+        on_grid = cloud_on_grid(task, solver_box, cloud)
+        faxen = FaxenCorrections.of(task, solver_box, cloud.radii)
         radii = faxen and faxen.radii
-        src = solver_box.wrap(task, local["src"])
-        trg = src if same else solver_box.wrap(task, local["trg"])
         unchanged = same_setup and slabs == self.slabs
         far = self.far if unchanged else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, norms, faxen, tensors)
-        new.gauge = setup.gauge(
-            local["trg"], local["src"], exact, widths=radii, together=self.team.sum
-        )
+        new.far = far.placed(on_grid, faxen)
+        new.gauge = setup.gauge(cloud, widths=radii, together=self.team.sum)
         new.near = SlabP2P(
             new.transport,
             slabs,
             setup,
             reach=reach,
-            trg=local["trg"],
-            src=local["src"],
-            norms=norms,
+            trg=cloud.trg,
+            src=cloud.src,
+            norms=on_grid.arrays.get("norms"),
             point_radii=radii,
-            cells=_cells(setup, src),
-            tensors=tensors,
+            cells=_cells(setup, on_grid.src),
+            tensors=on_grid.arrays.get("tensors"),
         )
         return new
 

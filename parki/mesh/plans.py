@@ -431,7 +431,7 @@ def _check_points(points: AnyArray, grid: Grid) -> None:
         )
     if points.shape[1] == 0:
         return
-    (ends,) = extremes(points)
+    (ends,) = extremes([points])
     if not np.isfinite(ends).all():
         raise ParkiValueError("points contains NaN or infinity")
     for axis, (low, edge) in enumerate(zip(grid.origin, grid.box, strict=True)):

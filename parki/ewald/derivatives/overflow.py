@@ -85,10 +85,10 @@ def _sizes(lists: Sequence[Arrays], axes: Mapping[str, int]) -> list[dict[str, A
             if array.size:
                 alike.setdefault((type(array), array.dtype), []).append((place, name, array))
     for group in alike.values():
-        ends = extremes(*(array.reshape(-1, array.shape[-1]) for _, _, array in group))
+        ends = extremes([array.reshape(-1, array.shape[-1]) for _, _, array in group])
         for (place, name, array), both in zip(group, ends, strict=True):
             several = array.shape[: array.ndim - axes.get(name, array.ndim)]
-            sizes[place][name] = abs(both).max(axis=0).reshape(*several, -1).max(axis=-1)
+            sizes[place][name] = abs(both).max(axis=0).reshape((*several, -1)).max(axis=-1)
     return sizes
 
 

@@ -36,9 +36,9 @@ class Constants:
     background : float
         Integral of what near and far field have per unit of a density, apart from the mode k = 0,
         which they leave out; of triply periodic sums with a background.
-    points : tuple of arrays (trg, src, norms), or None
-        For the double layer with a mean of zero flux: positions as they were given, not wrapped, in
-        the user's unit, and normals in solver units.
+    arrays : dict
+        "trg", "src" and "norms", as they were given: in the user's unit, not wrapped. The double
+        layer with a mean of zero flux takes them.
     widths : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
         Squares of the widths of targets and sources that are Gaussians, in solver units.
     together : callable, optional
@@ -52,7 +52,7 @@ class Constants:
         mesh: EwaldMesh,
         split: Split,
         background: float,
-        points: tuple[Any, Any, Any] | None,
+        arrays: dict[str, AnyArray],
         widths: tuple[Any, Any] | None = None,
         *,
         together: Callable[[Any], Any] | None = None,
@@ -62,15 +62,15 @@ class Constants:
         self.xp, kind = mesh.task.xp, mesh.task.sum
         self.rows = kind.results
         self.points, self.factor = None, mesh.solver_box.factor
-        if points is not None:
+        if mesh.task.flux:
             # Copies: the caller's arrays may change. A power of two scales them exactly.
-            trg, src, norms = points
+            trg, src, norms = (arrays[name] for name in ("trg", "src", "norms"))
             scale, self.dtype = trg.dtype.type(self.factor), mesh.dtype
             scaled = trg * scale
             # Targets from one of them on, in which their distances keep their digits.
             self.first = scaled[:, :1].astype(np.float64)
             away = (scaled - scaled[:, :1]).astype(mesh.dtype, copy=False)
-            self.points = away, scaled if src is trg else src * scale, norms
+            self.points = away, scaled if src is trg else src * scale, norms * scale
         self.constant: Any = None
         self.flux = 8 * np.pi * self.factor / mesh.solver_box.lattice.volume
         column: Callable[[SolverBox], Any] | None = None  # a row for each result

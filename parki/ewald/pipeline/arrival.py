@@ -6,7 +6,7 @@ They are compared with those that it has placed. `Arrival.decided` takes the fir
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from parki.ewald.pipeline.invalid_values import ReplacedValues
 from parki.ewald.pipeline.placed import CROWDED, PaddedCapacity, PlacedOnDevice
 from parki.ewald.pipeline.protocol import clear_cache
 from parki.ewald.pipeline.replay import Replay, why_not
-from parki.ewald.pipeline.setup import Setup, choose
+from parki.ewald.pipeline.setup import Setup, choose, cloud_on_grid
 from parki.ewald.pipeline.stages import Stages
-from parki.ewald.points.cloud import Cloud, SurveyedCloud
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
 from parki.runtime import preparing
@@ -73,16 +73,16 @@ class Arrival:
         return SolverBox.of(self.task, self.points.lattice, None if old is None else old.solver_box)
 
     @cached_property
-    def wrapped(self) -> tuple[Any, Any]:
-        """Targets and sources as the grid takes them; one array, if they are the same."""
-        return wrapped(self.task, self.solver_box, self.points)
+    def on_grid(self) -> SurveyedCloud:
+        """The points as the far field takes them."""
+        return cloud_on_grid(self.task, self.solver_box, self.points)
 
     @cached_property
     def density(self) -> PairDensity:
         """How the points crowd, by a sample."""
         apart = self.task.options.images_below(self.points.source_extents)
         edges, systems = self.solver_box.lattice.edges, self.points.systems
-        return pair_density(*self.wrapped, edges, systems, apart)
+        return pair_density(self.on_grid.trg, self.on_grid.src, edges, systems, apart)
 
     @cached_property
     def capacity(self) -> PaddedCapacity | None:
@@ -218,7 +218,7 @@ class Arrival:
         def place(arrays: dict[str, AnyArray]) -> None:
             replace_invalid(arrays)
             cloud = points.within(arrays)
-            on_grid = wrapped(task, setup.solver_box, cloud)
+            on_grid = cloud_on_grid(task, setup.solver_box, cloud)
             new.take(Stages(setup, memory, cloud, on_grid=on_grid, old=old))
 
         new.graph = self.graph = Replay(task.space, place, arriving)
@@ -257,13 +257,12 @@ class Arrival:
 
     def _chosen(self) -> PlacedOnDevice:
         """Return a pipeline by other parameters."""
-        trg, src = self.wrapped
         problem, chosen = choose(
             self.task,
             self.points,
             self.solver_box,
             self.density,
-            (src,) if trg is src else (trg, src),
+            self.on_grid.clouds,
             one_shot=self.one_shot,
         )
         self.setup = Setup.of(self.task, self.solver_box, problem, chosen)
@@ -271,11 +270,11 @@ class Arrival:
 
     def _with_stages(self, memory: Memory, old: Stages | None = None) -> PlacedOnDevice:
         """Return a pipeline with stages for the points."""
-        setup, on_grid = cast(Setup, self.setup), self.wrapped
+        setup, on_grid = cast(Setup, self.setup), self.on_grid
         new = type(self.before)(setup, memory, self.problem)
         new.capacity, new.graph = self.capacity, self.graph
         if new.capacity is not None:
-            on_grid = wrapped(self.task, setup.solver_box, self.padded)
+            on_grid = cloud_on_grid(self.task, setup.solver_box, self.padded)
         stages = Stages(setup, memory, self.padded, on_grid=on_grid, old=old, far_later=self.later)
         new.take(stages, self.later)
         return new
@@ -300,13 +299,3 @@ class Arrival:
 
 def _shapes(arrays: dict[str, AnyArray]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in arrays.items()}
-
-
-def wrapped(task: Task, solver_box: SolverBox, cloud: Cloud) -> tuple[Any, Any]:
-    """Return targets and sources as the grid takes them; one array, if they are the same."""
-    systems, constant = cloud.systems, task.space.adapter.constant
-    begins: list[Any] = [None, None]
-    if systems is not None and task.in_boxes:
-        begins = [constant(offsets, np.int32) for offsets in (systems.targets, systems.sources)]
-    trg = solver_box.wrap(task, cloud.trg, begins[0])
-    return trg, trg if cloud.same else solver_box.wrap(task, cloud.src, begins[1])

@@ -24,7 +24,6 @@ from parki.ewald.far.gauge import Constants
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.far.spreading import spreading_kernels
-from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_kernels import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
@@ -35,7 +34,7 @@ from parki.ewald.near.sizes import near_tile
 from parki.ewald.options.variants import CELL_METHODS, LITERATURE
 from parki.ewald.pipeline.invalid_values import counting_kernel
 from parki.ewald.points import result_rows
-from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.points.cloud import Cloud, SurveyedCloud
 from parki.ewald.solver_box import LatticeNumbers, SolverBox
 from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
@@ -204,21 +203,17 @@ class Setup:
 
     def gauge(
         self,
-        trg: AnyArray,
-        src: AnyArray,
-        norms: AnyArray,
+        cloud: Cloud,
         *,
         widths: tuple[Any, Any] | None = None,
-        systems: Systems | None = None,
         together: Callable[[Any], Any] | None = None,
     ) -> Constants | None:
         """Return the constants of the sum of points as the user has them, if there are any.
 
-        Normals, and squared widths of blobs, are in solver units.
+        Squared widths of blobs are in solver units.
         """
         if not Constants.needed(self.mesh):
             return None
-        points = (trg, src, norms) if self.task.flux else None
         core, background = self.pair.core, self.split.background
         if isinstance(core, Core) and not core.widest:
             background -= core.split.background
@@ -226,11 +221,28 @@ class Setup:
             self.mesh,
             self.split,
             background,
-            points,
+            cloud.arrays,
             widths if self.task.sum.pair.blob else None,
             together=together,
-            systems=systems,
+            systems=cloud.systems,
         )
+
+
+def cloud_on_grid(task: Task, solver_box: SolverBox, cloud: SurveyedCloud) -> SurveyedCloud:
+    """Return points wrapped, and their normals, in solver units, as the far field takes them."""
+    arrays, systems, constant = cloud.arrays, cloud.systems, task.space.adapter.constant
+    begins: list[Any] = [None, None]
+    if systems is not None and task.in_boxes:
+        begins = [constant(offsets, np.int32) for offsets in (systems.targets, systems.sources)]
+    on_grid = {"trg": solver_box.wrap(task, cloud.trg, begins[0])}
+    if not cloud.same:
+        on_grid["src"] = solver_box.wrap(task, cloud.src, begins[1])
+    if "norms" in arrays:
+        norms = arrays["norms"] * task.dtype.type(solver_box.factor)
+        on_grid["norms"] = norms.astype(task.dtype, copy=False)
+    if "tensors" in arrays:
+        on_grid["tensors"] = arrays["tensors"].astype(task.dtype, copy=False)
+    return cloud.within(on_grid)
 
 
 def choose(

@@ -42,8 +42,8 @@ class Stages:
         With what the stages need, as predicted.
     cloud : Cloud
         In the axes of the pipeline.
-    on_grid : tuple of 2 arrays
-        Targets and sources as the grid takes them; one array, if they are the same.
+    on_grid : Cloud
+        The same points as the far field takes them: see `cloud_on_grid`.
     old : Stages, optional
         For other points, by the same set-up, but perhaps in a box of other tilts. Their grids are
         taken over, and nothing waits.
@@ -62,31 +62,24 @@ class Stages:
         memory: Memory,
         cloud: Cloud,
         *,
-        on_grid: tuple[Any, Any],
+        on_grid: Cloud,
         old: Stages | None = None,
         far_later: bool = False,
     ) -> None:
-        task, solver_box, arrays = setup.task, setup.solver_box, cloud.arrays
+        task, solver_box = setup.task, setup.solver_box
         self.setup, self.memory = setup, memory
         self.systems, self.labels = cloud.systems, cloud.labels
         self.sizes = {name: array.shape for name, array in cloud.distinct.items()}
         self.count = self.systems.count if self.systems else 1
         self.grids = self.count * task.sum.symbol.grids  # of a density
         self.plane: PlaneModes | None = None
-        norms = exact = None
-        tensors = arrays.get("tensors")
-        if "norms" in arrays:
-            exact = arrays["norms"] * task.dtype.type(solver_box.factor)
-            norms = exact.astype(task.dtype, copy=False)
-        if tensors is not None:
-            tensors = tensors.astype(task.dtype, copy=False)
         self.faxen = FaxenCorrections.of(task, solver_box, cloud.radii)
         self.radii = self.faxen and self.faxen.radii
         self._recorded = task.space.adapter.records()
         self.far_strain: FarStrain | None = None
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = {} if old is None else old._grids
-        far = partial(self._place_far, cloud, on_grid, norms, tensors, exact, old)
+        far = partial(self._place_far, cloud, on_grid, old)
         sources = cloud.sources
         apart = self._recorded and self._apart(sources)
         with task.space.adapter.beside(far) if apart else nullcontext():
@@ -96,8 +89,8 @@ class Stages:
                 setup.pair,
                 cloud.trg,
                 cloud.src,
-                norms,
-                tensors=tensors,
+                on_grid.arrays.get("norms"),
+                tensors=on_grid.arrays.get("tensors"),
                 point_radii=self.radii,
                 systems=self.systems,
                 labels=self.labels,
@@ -112,25 +105,17 @@ class Stages:
         if not (far_later or apart):
             far()
 
-    def _place_far(
-        self,
-        cloud: Cloud,
-        on_grid: tuple[Any, Any],
-        norms: AnyArray,
-        tensors: AnyArray,
-        exact: AnyArray,
-        old: Stages | None,
-    ) -> None:
-        """Set up the far field; its gauge takes unwrapped points and the ``exact`` normals."""
-        mesh, systems, (trg, src) = self.setup.mesh, self.systems, on_grid
+    def _place_far(self, cloud: Cloud, on_grid: Cloud, old: Stages | None) -> None:
+        """Set up the far field; its gauge takes points as they were given."""
+        mesh, systems, arrays = self.setup.mesh, self.systems, on_grid.arrays
         targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
         scratch = FGC.scratch(mesh, self.grids) if old is None else old.p2g.scratch
         sets = self.grids // self.count
         self.p2g = place_sources(
             mesh,
-            src,
-            norms,
+            arrays["src"],
+            arrays.get("norms"),
             scratch=scratch,
             memory=old and old.p2g.memory,
             offsets=sources_at,
@@ -144,15 +129,14 @@ class Stages:
             self.fgc = FGC(mesh, self.setup.split, self.p2g.memory, self.grids)
         else:
             self.fgc = old.fgc
-        self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
+        tensors = arrays.get("tensors")
+        self.g2p = G2P(mesh, arrays["trg"], sources, on_grid.same, targets, tensors)
         same, task = old is not None and old.systems is systems, self.setup.task
         taken = task.flux or task.in_boxes or self.radii is not None
         if old is not None and same and not taken:
             self.gauge = old.gauge  # which takes no points, nor what tilts change
         else:
-            self.gauge = self.setup.gauge(
-                cloud.trg, cloud.src, exact, widths=self.radii, systems=systems
-            )
+            self.gauge = self.setup.gauge(cloud, widths=self.radii)
 
     def run(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch = unwatched) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources).
@@ -386,19 +370,19 @@ class Stages:
         return fgc.apply(grid, plane, sums, changed)
 
     def gather(
-        self, field: AnyArray, exact: Any, results: dict[str, AnyArray], place: int = 0
+        self, field: AnyArray, dens: AnyArray, results: dict[str, AnyArray], place: int = 0
     ) -> None:
         """Add the far field of one density to its results (rows, targets), and the gauge.
 
-        ``place`` is the number of the density in the field. The gauge takes it as it was given,
-        ``exact``, in double precision where it is rounded for the rest.
+        ``place`` is the number of the density in the field. The gauge takes the density as it was
+        given, in double precision where it is rounded for the rest.
         """
         first = place * self.grids
         self.g2p.apply(field, results, first)
         if self.faxen is not None:
             self.faxen.gather(self.g2p, field, results, first + self.count)
         if self.gauge is not None:
-            self.gauge.add(exact, results)
+            self.gauge.add(dens, results)
 
     def _buffer(self, many: int) -> Any:
         """Return memory for the sorted densities of P2P, of which it takes some at a time.

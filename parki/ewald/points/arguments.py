@@ -140,7 +140,7 @@ def check_points(name: str, points: AnyArray, options: EwaldOptions) -> Any:
         are no points.
     """
     check_shape(name, points)
-    return check_extent(name, points, extremes(options.along(points))[0], options)
+    return check_extent(name, points, extremes([options.along(points)])[0], options)
 
 
 def check_shape(name: str, points: AnyArray) -> None:

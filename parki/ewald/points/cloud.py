@@ -116,6 +116,11 @@ class Cloud:
         """The arrays by name, without sources that are the targets."""
         return {n: a for n, a in self.arrays.items() if not (n == "src" and self.same)}
 
+    @property
+    def clouds(self) -> list[Any]:
+        """Targets and sources, or the one array of both."""
+        return [self.trg] if self.same else [self.trg, self.src]
+
     def checked(self) -> Cloud:
         """Return the cloud with `extents`, for which a device is waited for.
 
@@ -126,7 +131,7 @@ class Cloud:
         """
         clouds = {"trg": self.trg} if self.same else {"trg": self.trg, "src": self.src}
         normals = [self.arrays["norms"]] if "norms" in self.arrays else []
-        ends = extremes(*map(self.options.along, clouds.values()), *normals)
+        ends = extremes([*map(self.options.along, clouds.values()), *normals])
         extents = [
             check_extent(name, points, extent, self.options)
             for (name, points), extent in zip(clouds.items(), ends, strict=False)
@@ -141,15 +146,11 @@ class Cloud:
         """Return the cloud with copies of borrowed arrays; one array for both stays one."""
         if not self.borrowed:
             return self
-        copies = {name: self._copied(array) for name, array in self.arrays.items()}
-        if self.same:
-            copies["src"] = copies["trg"]
-        return replace(self, arrays=copies, borrowed=False)
-
-    def _copied(self, array: AnyArray) -> Any:
-        copied = self.xp.empty(array.shape, dtype=array.dtype)
-        self.space.adapter.copy(copied, array)
-        return copied
+        copies: dict[str, Any] = {}
+        for name, array in self.distinct.items():
+            copies[name] = self.xp.empty(array.shape, dtype=array.dtype)
+            self.space.adapter.copy(copies[name], array)
+        return replace(self, arrays={"src": copies["trg"], **copies}, borrowed=False)
 
 
 def take_cloud(

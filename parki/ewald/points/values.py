@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -55,7 +56,7 @@ def check_values(name: str, values: AnyArray, shape: tuple[int, ...], single: bo
     if not values.size:
         return
     flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
-    (ends,) = extremes(flat)
+    (ends,) = extremes([flat])
     check_finite(name, values.reshape(*values.shape[:-2], *shape), ends)
     if single:
         check_single(name, ends)
@@ -274,15 +275,15 @@ def check_fields(
     return {n: a if several else a[None] for n, a in rows.items()}, several
 
 
-def extremes(*arrays: Any) -> list[NDArray[np.float64]]:
-    """Return the smallest and the largest value of each row, shape (2, rows), on the host.
+def extremes(arrays: Sequence[Any]) -> list[NDArray[np.float64]]:
+    """Return the smallest and largest values of the rows of each array, (2, rows), on the host.
 
     Rows with values that are not finite give NaN on a device; on the host they give what NumPy
     does. Without columns the shape is (0, rows). All arrays have one dtype, and a device is waited
     for once.
     """
     if isinstance(arrays[0], np.ndarray):
-        return [_ends(array, array) for array in arrays]
+        return [_ends(array) for array in arrays]
     xp, dtype = _module(arrays[0]), arrays[0].dtype
     kernel = _extremes_kernel(get_execution_space(None, arrays[0]), dtype)
     sizes = [(2, len(a), min(FEW_ITEMS, a.shape[1])) for a in arrays]
@@ -302,14 +303,16 @@ def extremes(*arrays: Any) -> list[NDArray[np.float64]]:
             across = {"total": low.shape[1], "items": items, "rows": len(array)}
             kernel(items, lows=low, highs=high, low=step[0], high=step[1], **across)
             low, high = step
-    return [_ends(low, high) for low, high in parts(to_host(together))]
+    return [
+        _ends(np.concatenate(lows_and_highs, axis=1)) for lows_and_highs in parts(to_host(together))
+    ]
 
 
-def _ends(low: AnyArray, high: AnyArray) -> NDArray[np.float64]:
-    """Return the smallest value of each row of one array, and the largest of another."""
-    if not low.shape[1]:
-        return np.empty((0, len(low)))
-    return np.array([low.min(axis=1), high.max(axis=1)], dtype=np.float64)
+def _ends(values: AnyArray) -> NDArray[np.float64]:
+    """Return the smallest and the largest value of each row."""
+    if not values.shape[1]:
+        return np.empty((0, len(values)))
+    return np.array([values.min(axis=1), values.max(axis=1)], dtype=np.float64)
 
 
 @lru_cache(maxsize=4)
