@@ -211,7 +211,8 @@ def test_dipoles_of_systems_and_what_is_refused():
         "kappa .*dipoles": {"kappa": 1.0},
         "expected that of the points": {"dipoles": dipoles[1:]},
     }
-    refused |= {"wall": {"periodicity": 2, "wall": "no-slip", "dipoles": None}}
+    flows = {"periodicity": 2, "wall": "no-slip", "dipoles": None, "systems": None}
+    refused |= {"wall is 'no-slip', which is for flows": flows}
     for words, wrong in refused.items():
         with pytest.raises(parki.ParkiValueError, match=words):
             parki.energy(points, charges, **given | wrong)

@@ -135,6 +135,113 @@ def test_soft_charges_and_pairs_left_out(wall):
     assert hard - left_out == pytest.approx((1 / r) @ q, abs=1e-4)
 
 
+# --- energies -------------------------------------------------------------------------------------
+def ions(wall):
+    """Return six points, and charges, which add up to zero near dielectrics alone."""
+    rng = np.random.default_rng(6)
+    x = rng.random((3, 6)) * [[1], [1.2], [0.42]] + [[0], [0], [0.14]]
+    q = rng.standard_normal(6)
+    return x, q if charges(wall).sum() ** 2 > 1e-20 else q - q.mean()
+
+
+# Of modes and of 48 images, by another program.
+ENERGIES = {METAL: -11.6357226121}
+MORE = {
+    "charges": {},
+    "dipoles": {"dipoles": 0.1 * np.random.default_rng(7).standard_normal((3, 6))},
+    "widths": {"epsilon": 0.05 * np.arange(1, 7)},
+    "labels": {"exclude": [0, 0, 1, 1, -1, -1], "exclude_image": "nearest"},
+}
+
+
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("wall", WALLS, ids=str)
+def test_forces_and_fields_are_derivatives(wall, more):
+    x, q = ions(wall)
+    how = {"box": BOX, "periodicity": 2, "tolerance": 1e-9, "wall": wall, **MORE[more]}
+    how |= {"voltage": 0.3} if wall == METAL else {}
+    found = parki.energy(x, q, **how)
+    rng, step = np.random.default_rng(8), 1e-4
+
+    def slope(name, move):
+        """Return the derivative of the energy along a move of points, charges or dipoles."""
+        inputs = {"points": x, "charges": q, **how}
+        ends = [parki.energy(**inputs | {name: inputs[name] + s * move}) for s in (step, -step)]
+        return (ends[0].energy - ends[1].energy) / (2 * step)
+
+    move = rng.standard_normal((3, 6))
+    assert slope("points", move) == pytest.approx(-(found.forces * move).sum(), rel=1e-5)
+    change = rng.standard_normal(6)
+    change -= change.mean()
+    assert slope("charges", change) == pytest.approx(found.potentials @ change, rel=1e-7)
+    if more == "dipoles":
+        assert slope("dipoles", move) == pytest.approx(-(found.fields * move).sum(), rel=1e-7)
+    assert found.virial is None
+
+
+@pytest.mark.parametrize("wall", ENERGIES, ids=str)
+def test_energies(wall):
+    x, q = ions(wall)
+    how = {"box": BOX, "periodicity": 2, "tolerance": 1e-9, "wall": wall}
+    assert parki.energy(x, q, **how).energy == pytest.approx(ENERGIES[wall], abs=1e-7)
+
+
+def test_charges_of_plates():
+    """A plate over a charge takes the part z / H of it; a single plate takes all."""
+    x, q = ions(METAL)
+    how = {"box": BOX, "periodicity": 2, "tolerance": 1e-6}
+    dipoles = MORE["dipoles"]["dipoles"]
+    found = parki.energy(x, q, **how, wall=METAL, dipoles=dipoles, voltage=0.3)
+    upper = 1.2 * 0.3 / (4 * np.pi * 0.7) - (q @ x[2] + dipoles[2].sum()) / 0.7
+    assert found.plate_charges == pytest.approx([-q.sum() - upper, upper])
+    # The energy's slope by the voltage is minus this charge.
+    ends = [parki.energy(x, q, **how, wall=METAL, voltage=v).energy for v in (0.31, 0.29)]
+    at_rest = parki.energy(x, q, **how, wall=METAL, voltage=0.3)
+    assert (ends[0] - ends[1]) / 0.02 == pytest.approx(-at_rest.plate_charges[1], rel=1e-6)
+    one = parki.energy(x.T, q, **how, wall="metal")
+    assert one.plate_charges == pytest.approx([-q.sum()]) and one.forces.shape == (6, 3)
+    assert parki.energy(x, q - q.mean(), **how, wall=0.6).plate_charges is None
+
+
+def test_capacitance_of_planes_of_soft_charges():
+    """8 x 8 atoms have the same charge over metal as over their mirror images at minus V."""
+    side = (np.arange(8) + 0.5) / 8
+    x, y = (each.ravel() for each in np.meshgrid(side, side))
+    lower, upper = (np.stack([x, y, np.full(64, z)]) for z in (0.1, 0.9))
+    both = np.concatenate([lower, upper], axis=1)
+    how = {"periodicity": 2, "tolerance": 1e-6, "epsilon": np.sqrt(2) / 16}
+    free = parki.Plan("laplace", both, both, box=[1, 1, 1], **how)
+    volts = np.repeat([-0.5, 0.5], 64)
+    alone = parki.equilibrate(free, -volts, total=0.0)
+    assert alone.values[64:].sum() == pytest.approx(0.106066, abs=2e-5)  # 1.066 A / (4 pi d)
+    over = upper - [[0], [0], [0.5]]
+    metal = parki.Plan("laplace", over, over, box=[1, 1, 1], wall="metal", **how)
+    found = parki.equilibrate(metal, -volts[64:])
+    assert found.values.sum() == pytest.approx(0.106066, abs=2e-5)
+    # As rows of atoms are planes that lie deeper, by the same depth in the middle of a slit.
+    depth = 0.4 - 0.5 / (4 * np.pi * found.values.sum())
+    slit = parki.Plan("laplace", over, over, box=[1, 1, 0.8], wall=METAL, **how)
+    between = parki.equilibrate(slit, -volts[64:]).values.sum()
+    assert between == pytest.approx(0.5 / (4 * np.pi * (0.2 - depth)), rel=1e-4)
+
+
+def test_energies_of_tensors():
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    x, q = ions("metal")
+    how = {"box": BOX, "periodicity": 2, "tolerance": 1e-6}
+    points = torch.tensor(x, requires_grad=True)
+    for wall in ("metal", METAL):
+        found = parki.energy(x, q, **how, wall=wall)
+        energy = parki.torch.energy(points, torch.tensor(q), **how, wall=wall)
+        assert float(energy.detach()) == pytest.approx(found.energy, rel=1e-5)
+        (slopes,) = torch.autograd.grad(energy, points)
+        assert -slopes.numpy() == pytest.approx(found.forces, abs=1e-4 * rms(found.forces))
+    with pytest.raises(VALUE, match="voltage was given, which energies of tensors and of JAX"):
+        parki.torch.energy(points, torch.tensor(q), **how, wall=METAL, voltage=0.3)
+
+
 # --- plans ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("wall", WALLS, ids=str)
@@ -223,7 +330,23 @@ def solve(**more):
     return parki.equilibrate(plan, 0.0, total=0.0)
 
 
+def energy(wall=METAL, q=None, **more):
+    how = {"box": BOX, "periodicity": 2, "wall": wall, **more}
+    return parki.energy(inside(6), charges(0.5, 6) if q is None else q, **how)
+
+
 REFUSED = {
+    "virial was given, but wall is .* near plates parki has": lambda: energy(virial=True),
+    "kappa was given, but wall is": lambda: energy(kappa=1.0),
+    "systems was given, but wall is .* near plates": lambda: energy(systems=[0, 3, 6]),
+    "charges adds up to 6, but wall is 0.6": lambda: energy(0.6, np.ones(6)),
+    "wall is 'no-slip', which is for flows; energies take": lambda: energy("no-slip"),
+    "points reaches to 1.5 along axis 2, above the upper": lambda: parki.energy(
+        inside(5) * 0 + 1.5, np.ones(5), options()
+    ),
+    "systems was given, but wall is 0.6; near a dielectric": lambda: call(
+        0.6, systems=([0, 5], [0, 5])
+    ),
     "wall is 'iron'; expected one of no-slip, metal, the image factor": lambda: options("iron"),
     "an image factor is .* between -1 and 1, or 'metal'": lambda: options((-1, "metal")),
     "expected a number between -1 and 1": lambda: options(float("nan")),
@@ -280,7 +403,7 @@ def test_the_reference_has_the_images():
     """A hundred images in two dielectrics, of neutral charges, up to a constant."""
     trg, src, q = given(0.5, margin=0.2)
     series, first = np.zeros(7), [(src, q)]
-    for _ in range(14):
+    for _ in range(12):
         series += sum(direct_sum("laplace", trg, y, g, box=BOX, periodicity=2) for y, g in first)
         low = [(y * [[1], [1], [-1]], 0.5 * g) for y, g in first[:1]]
         high = [(y * [[1], [1], [-1]] + [[0], [0], [1.4]], 0.4 * g) for y, g in first[-1:]]

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError, by_words
 from parki.ewald.derivatives.by_box import strains_of
 from parki.ewald.derivatives.in_boxes import InBoxes
+from parki.ewald.derivatives.plates import (
+    ChargesAndImages,
+    capacity,
+    check_plates,
+    moment,
+    plate_charges,
+)
 from parki.ewald.geometry.systems import (
+    Labels,
     LabelsLike,
     Systems,
     SystemsLike,
@@ -33,6 +41,7 @@ from parki.ewald.points import check_density, check_dtypes, take_options
 from parki.ewald.points.request import SumRequest
 from parki.ewald.points.widths import energies_of_pairs, refuse_boxes
 from parki.ewald.sums import SUMS, kernel
+from parki.ewald.sums.plates import mirrors
 from parki.interchange import as_array, flag, library_of, to_host
 from parki.memory import telling
 from parki.runtime import get_execution_space
@@ -52,7 +61,8 @@ class Energy(NamedTuple):
     Attributes
     ----------
     energy : float, or ndarray of shape (S,)
-        ``1/2 sum q phi``, and of each system if there are several.
+        ``1/2 sum q phi``, and of each system if there are several. With a voltage less the work of
+        what keeps it, ``1/2 sum q phi + V / H sum q z - A V^2 / (8 pi H)``, for phi without it.
     forces : array, in the shape of the points
         Minus the derivative by the points.
     virial : ndarray, shape (3, 3) or (S, 3, 3), or None
@@ -64,6 +74,8 @@ class Energy(NamedTuple):
     fields : array, in the shape of the points, or None
         ``-grad phi``, minus the derivative by the dipoles, on which torques ``d x field`` act.
         None without dipoles.
+    plate_charges : ndarray, shape (1,) or (2,), or None
+        The charge of each plate of metal, the lower one first. None without one.
     """
 
     energy: Any
@@ -71,6 +83,7 @@ class Energy(NamedTuple):
     virial: NDArray[np.float64] | None
     potentials: AnyArray
     fields: AnyArray = None
+    plate_charges: NDArray[np.float64] | None = None
 
 
 @telling
@@ -146,8 +159,6 @@ def energy(
     -1.747565
     """
     _, options = take_options(None, options, keywords, box=first_box(boxes))
-    if options.walled:
-        raise ParkiValueError(f"wall is {options.wall!r}, but energies are those of boxes without")
     arrays = {"points": as_array("points", points), "charges": as_array("charges", charges)}
     if dipoles is not None:
         arrays["dipoles"] = as_array("dipoles", dipoles)
@@ -157,8 +168,12 @@ def energy(
         check_alike(name, labels)
     if systems is None and boxes is not None:
         check_systems_of_boxes(None, len(rows_of_boxes(boxes)))  # refuses them without systems
-    default = systems is None and d is None
+    default = systems is None and d is None and not options.walled
     strained = default if virial is None else flag("virial", virial)
+    if options.walled:
+        others = {"systems": systems is not None, "boxes": boxes is not None}
+        present = {**others, "kappa": kappa is not None, "virial": strained}
+        check_plates(x, q, options, present)
     with by_words(WORDS), np.errstate(over="ignore", invalid="ignore"):  # refused below
         energies = _energies(
             charged, options, strained=strained, exclude=exclude, systems=systems, boxes=boxes
@@ -170,6 +185,10 @@ def energy(
         else:
             each = to_host(each)
             total = np.array([each[a:b].sum(dtype=double) for a, b in pairwise(energies.ends)])
+    plates = plate_charges(x, q, d, options) if options.walled else None
+    if options.voltage:
+        total += options.slope * moment(x, q, d) - capacity(options) * options.voltage**2 / 2
+        energies = _at_voltage(charged, energies, options.slope)
     if not np.isfinite(total).all():
         raise ParkiValueError(
             "the energy is beyond the largest number of float64; give charges in a larger unit"
@@ -182,7 +201,18 @@ def energy(
 
     fields = None if energies.field is None else like(energies.field)
     potentials = back(energies.potentials)
-    return Energy(total, like(energies.forces), energies.virial, potentials, fields)
+    return Energy(total, like(energies.forces), energies.virial, potentials, fields, plates)
+
+
+def _at_voltage(charges: _Charges, energies: _Parts, slope: float) -> _Parts:
+    """Return energies where the potential has another slope, of a voltage."""
+    z = np.zeros_like(charges.points)
+    z[2] = slope
+    return energies._replace(
+        forces=energies.forces - charges.values * z,
+        potentials=energies.potentials + slope * charges.points[2],
+        field=None if energies.field is None else energies.field - z,
+    )
 
 
 class _Charges(NamedTuple):
@@ -378,18 +408,23 @@ def _of_one(
     """Return the energies of one system, or of several in one box, by one sum for charges alone.
 
     The derivatives by the points as targets and as sources are equal, and half of each is the
-    energy's. So is that by strains.
+    energy's. So is that by strains. Images are sources, too.
     """
     x, q, d, *_ = charges
+    sources = ChargesAndImages(x, q, d, charges.widths)
+    if options.walled:
+        sources = sources.with_images(options)
+        exclude = _labels_of_images(charges, options, exclude)
+        options = options.of_sums()
     by_box, field, strains = strained and any(options.periodic), None, np.zeros((1, 3, 3))
     want: tuple[str, ...] = ("u", "grad_u") if d is None or by_box else ("u",)
     options = options.of_derivatives
     found = sum_once(
         charges.kernel,
         x,
-        x,
-        q,
-        charges.widths,
+        sources.points,
+        sources.values,
+        sources.widths,
         options,
         want=want,
         systems=systems,
@@ -402,7 +437,7 @@ def _of_one(
         strains = to_host(strain)[0].T.reshape(-1, 3, 3)
     each = q * potentials
     if d is not None:
-        of_dipoles = _multipoles(charges, d, options, systems=systems, exclude=exclude)
+        of_dipoles = _multipoles(charges, sources, options, systems=systems, exclude=exclude)
         if by_box:
             strains = strains + _strains_of_dipoles(
                 charges, d, options, systems=systems, exclude=exclude
@@ -417,6 +452,17 @@ def _of_one(
         potentials=potentials,
         field=field,
     )
+
+
+def _labels_of_images(
+    charges: _Charges, options: EwaldOptions, exclude: LabelsLike
+) -> Labels | None:
+    """Return the labels of charges with images, which have none."""
+    arrays = {"trg": charges.points, "src": charges.points}
+    of_points = SUMS[charges.kernel].pair.of_points
+    labels = check_labels(exclude, charges.kernel, of_points, arrays, options)
+    images = len(mirrors(options.image_factors, options.gap))
+    return labels and labels.beside((True, *[False] * images), None, None)
 
 
 def _virial(
@@ -449,20 +495,20 @@ class _OfDipoles(NamedTuple):
 
 def _multipoles(
     charges: _Charges,
-    d: AnyArray,
+    sources: ChargesAndImages,
     options: EwaldOptions,
     *,
     systems: SystemsLike,
     exclude: LabelsLike,
 ) -> _OfDipoles:
-    """Return the potential, the field and the forces of dipoles d among charges q."""
-    x, q = charges.points, charges.values
+    """Return the potential, the field and the forces of dipoles among charges, of these sources."""
+    x, q, d, *_ = charges
     u, slopes = sum_once(
         charges.multipoles,
         x,
-        x,
-        _moving(charges.multipoles, q, d),
-        charges.widths,
+        sources.points,
+        _moving(charges.multipoles, sources.values, sources.dipoles),
+        sources.widths,
         options.of_derivatives,
         want=("u", "grad_u"),
         systems=systems,

@@ -19,6 +19,7 @@ from parki.interchange import as_array, rounded, told_apart
 from parki.typing import AnyArray, DType, OptionKeywords
 
 NET = 0.1  # of the tolerance, up to which sums of charges are rounding
+OF_MANY = ("systems", "boxes", "comm")
 OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 
 
@@ -188,14 +189,20 @@ def check_extent(name: str, points: AnyArray, extent: AnyArray, options: EwaldOp
 def refuse_between_walls(options: EwaldOptions, present: dict[str, bool], remedy: str) -> None:
     """Refuse what sums between two walls do not have: names of what is present, if it is.
 
+    Near a dielectric each system has to be neutral, which one sum over all densities does not tell.
+
     Raises
     ------
     ParkiValueError
     """
     there = [name for name, is_there in present.items() if is_there]
-    if options.gap is not None and there:
+    where = "between two walls"
+    if options.gap is None:
+        where = "near a dielectric"
+        there = [name for name in there if options.neutral and name in OF_MANY]
+    if there:
         raise ParkiValueError(
-            f"{there[0]} was given, but wall is {options.wall!r}; between two walls {remedy}"
+            f"{there[0]} was given, but wall is {options.wall!r}; {where} {remedy}"
         )
 
 

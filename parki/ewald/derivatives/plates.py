@@ -1,0 +1,93 @@
+"""Charges near metal and dielectrics: images, a voltage, and the charges of plates, of `energy`.
+
+Twice the energy is the sum of charges times potentials, each with its own images, and forces are
+those at fixed images: what moves with a charge counts by half, and twice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiValueError
+from parki.ewald.options import EwaldOptions
+from parki.ewald.options.walls import METAL
+from parki.ewald.points import check_points
+from parki.ewald.points.arguments import check_net
+from parki.ewald.sums.maps import Beside
+from parki.ewald.sums.plates import Image, mirrors
+from parki.typing import AnyArray
+
+
+def check_plates(x: AnyArray, q: AnyArray, options: EwaldOptions, present: dict[str, bool]) -> None:
+    """Refuse walls for flows, points behind walls, net charges, and what is not there near plates.
+
+    ``present`` says what was given, by name.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if not options.image_factors:
+        raise ParkiValueError(
+            f"wall is {options.wall!r}, which is for flows; energies take 'metal', the image "
+            "factor of a dielectric, or no wall"
+        )
+    there = [name for name, given in present.items() if given]
+    if there:
+        raise ParkiValueError(
+            f"{there[0]} was given, but wall is {options.wall!r}; near plates parki has the "
+            "energies and forces of charges and dipoles of one system, without screening and "
+            "without a virial"
+        )
+    check_points("points", x, options)
+    check_net("charges", q, options)
+
+
+class ChargesAndImages(NamedTuple):
+    """Charges and dipoles with their images, as sources of sums: (3, N), (N,), (3, N)."""
+
+    points: AnyArray
+    values: AnyArray
+    dipoles: AnyArray | None
+    widths: tuple[Any, Any] | None
+
+    def with_images(self, options: EwaldOptions) -> ChargesAndImages:
+        """Return these sources with their images after them."""
+        pairs = mirrors(options.image_factors, options.gap)
+        images = Beside((None, *(Image(factor) for _, factor in pairs)))
+        points = Beside((None, *(mirror for mirror, _ in pairs)))(self.points, {})
+        dipoles = None if self.dipoles is None else images(self.dipoles, {})
+        widths = self.widths and (self.widths[0], np.tile(self.widths[1], 1 + len(pairs)))
+        return ChargesAndImages(points, images(self.values[None], {})[0], dipoles, widths)
+
+
+def moment(x: AnyArray, q: AnyArray, d: AnyArray | None) -> float:
+    """Return the dipole moment of charges and dipoles along x3."""
+    double = np.dtype(np.float64)
+    total = float((q * x[2].astype(double)).sum(dtype=double))
+    return total if d is None else total + float(d[2].sum(dtype=double))
+
+
+def capacity(options: EwaldOptions) -> float:
+    """Return the charge that two plates take for each unit of voltage, ``A / (4 pi H)``."""
+    area = abs(float(np.linalg.det(options.vectors[:2, :2])))
+    return area / (4 * math.pi * float(options.gap or math.inf))
+
+
+def plate_charges(
+    x: AnyArray, q: AnyArray, d: AnyArray | None, options: EwaldOptions
+) -> NDArray[np.float64] | None:
+    """Return the charge of each plate of metal, the lower one first; None if there is none.
+
+    The field of charges ends at plates: one takes all, and two share it by the heights of charges.
+    """
+    metals, net = options.image_factors.count(METAL), -float(q.sum(dtype=np.float64))
+    if metals < 2:
+        return np.full(1, net) if metals else None
+    gap, voltage = float(options.gap or math.inf), options.voltage or 0.0
+    upper = capacity(options) * voltage - moment(x, q, d) / gap
+    return np.array([net - upper, upper])
