@@ -50,18 +50,11 @@ def repulsion(points: np.ndarray, edge: float) -> np.ndarray:
     return forces.T
 
 
-def spread_out(points: np.ndarray, edge: float) -> np.ndarray:
-    """Return the points after the repulsion alone has moved them apart."""
-    for _ in range(300):
-        points = points + 0.3 / STIFF / KT * repulsion(points, edge)
-    return points
-
-
 def run(count: int, fraction: float, steps: int, progress: Progress, restart: Path | None) -> dict:
     """Return times and mean square displacements, and the diffusion that is exact at first."""
     edge = (4 / 3 * np.pi * count / fraction) ** (1 / 3)
     rng = np.random.default_rng(int(1000 * fraction))
-    points = spread_out(edge * rng.random((3, count)), edge)
+    points = parki.hard_spheres(np.ones(count), periodicity=3, box=3 * [edge], rng=rng)
     moved, squares = np.zeros_like(points), []
     if restart is not None and restart.exists():
         with np.load(restart) as kept:

@@ -108,12 +108,10 @@ def run(count: int, fraction: float, steps: int, progress: Progress) -> Run:
     """Shear spheres that are at random at first."""
     edge, rng = (4 / 3 * np.pi * count / fraction) ** (1 / 3), np.random.default_rng(1)
     task = progress.add_task(f"fraction {fraction:g}", total=steps)
-    box, points = box_at(edge, 0.0), edge * rng.random((3, count))
+    box = box_at(edge, 0.0)
     how = {"periodicity": 3, "box": box, "tolerance": 1e-3}
+    points = parki.hard_spheres(np.ones(count), rng=rng, **how)
     spheres = parki.Spheres(points, 1.0, **how)
-    for _ in range(200):  # push them apart before the flow begins
-        forces, _ = springs(points, box)
-        points = points + 0.3 * forces / STIFF
     dipoles = parki.kernel("stokes_dipole", epsilon=WIDTH)
     plan = parki.Plan(dipoles, points, points, want=("u", "grad_u"), **how)
     tensors = np.zeros((3, 3, count))

@@ -12,6 +12,7 @@ velocity = parki.stokes_sl(trg, src, dens, periodicity=1, box=[1, 1, 1], toleran
     energy          Energy of charges and dipoles, their forces, the virial, and the potentials.
     equilibrate     Charges and dipoles that respond to a potential, by conjugate gradients.
     estimate        Memory and time of a sum, without running it.
+    hard_spheres    Centres of spheres at random that do not overlap.
     near_pairs      All pairs of a target and an image of a source within a radius.
     CellList        Points sorted by cells.
     lattice         The lattice vectors of a box by its lengths and tilts, for ``box``.
@@ -56,7 +57,9 @@ else:  # type checkers have the calls from `calls.pyi`, and the new names alone
         "parki.dynamics": ("BodyShape", "RigidBodies", "RigidSpheres"),
         "parki.ewald.derivatives.energies": ("energy",),
         "parki.prediction": ("estimate",),
-        "parki.solving": ("Equilibrium", "NearPairs", "Progress", "equilibrate", "near_pairs"),
+        "parki.solving": (
+            *("Equilibrium", "NearPairs", "Progress", "equilibrate", "hard_spheres", "near_pairs"),
+        ),
         "parki.surfaces": ("Drops", "FirstKind", "LayerPlan", "RigidSurfaces", "Surface"),
         "parki.suspensions": ("Spheres",),
     }
