@@ -393,9 +393,9 @@ def _correction(
         space=get_execution_space("Serial"),
     )
     most, (problem, parameters) = max(counts), first
-    size, words = rest.flow.size(most, dtype), f"correction: {2 * len(rest.flow.modes.waves)} modes"
+    size, words = rest.flow.size(most), f"correction: {rest.flow.modes.total} modes"
     if size is None:
-        return {}, rest.flow.bytes(most, dtype), words
+        return {}, rest.flow.bytes(most), words
     grid = problem.pad(
         parameters.steps, parameters.points, parameters.cutoff, parameters.split
     ).grid
@@ -407,7 +407,7 @@ def _correction(
     }
     seconds = {stage: times * parameters.seconds[stage] for stage, times in more.items()}
     words += f", grid {' x '.join(map(str, size.shape))}, window of {size.points} points"
-    return seconds, rest.flow.bytes(most, dtype), words
+    return seconds, rest.flow.bytes(most), words
 
 
 def _chosen(

@@ -11,6 +11,7 @@ from helpers.recording import let_the_host_record
 import parki
 from parki.dynamics import pair_matrix
 from parki.dynamics.pair_matrix import FEWEST
+from parki.ewald.far import slit
 from parki.ewald.far.faxen import FaxenCorrections
 from parki.ewald.pipeline.replay import Replay
 from parki.ewald.pipeline.steps import RecordedSteps
@@ -208,20 +209,32 @@ def test_a_device_solves_bodies_as_the_host_and_is_seldom_waited_for(waits, peri
     assert counts["get"] <= 2
 
 
-def test_a_graph_near_a_wall_takes_the_arrays_of_present_points(monkeypatch):
-    """Each update copies all arrays, radii too; a device uses the memory of those before."""
+def between_two_walls():
+    """Return a plan of double layers between two walls, with their normals."""
+    how = {"periodicity": 2, "box": [1, 1.2, 0.8], "wall": ("no-slip", "no-slip")}
+    points = np.random.default_rng(7).random((3, 20)) * [[1], [1.2], [0.8]]
+    norms = vectors(2, 20)
+    return parki.Plan("stokes_dl", points, points, norms, tolerance=1e-6, **how), norms
+
+
+@pytest.mark.parametrize("walls", [1, 2])
+def test_a_graph_near_walls_takes_the_arrays_of_present_points(monkeypatch, walls):
+    """Each update copies all arrays, radii and normals, too; a device uses the memory of others."""
     let_the_host_record(monkeypatch)
-    plan = bodies("wall")._mobility.first
+    monkeypatch.setattr(slit, "FEW", 0)
+    plan, norms = between_two_walls() if walls == 2 else (bodies("wall")._mobility.first, None)
     points, forces = plan._placement.cloud.src.copy(), vectors(1, plan.n_sources)
     usual, *_ = [plan(forces) for _ in range(6)]
-    for _ in range(4):
+    graphs = []
+    for _ in range(6):
         before = plan._placement.cloud.arrays.values()
         moved = points.copy()
-        plan.place(moved, moved, None, plan.attached, None)
+        plan.place(moved, moved, None if norms is None else norms.copy(), plan.attached, None)
         for array in before:
             array.fill(np.nan)
-        assert max(abs(plan(forces) - usual).max() for _ in range(4)) < 1e-12
-    assert plan._combination._graphs
+        assert max(abs(plan(forces) - usual).max() for _ in range(4)) < 1e-12 * abs(usual).max()
+        graphs += [graph for _, graph in plan._combination._graphs.values()]
+    assert graphs[-1] is graphs[-2]  # which serves other points, too
 
 
 def test_a_callback_may_solve(cubic):

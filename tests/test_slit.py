@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 from contract import rms
-from recording import let_the_host_record
 
 import parki
 from parki.ewald.far import slit
@@ -107,7 +106,7 @@ def test_no_slip(kernel):
     assert rms(plan(dens)) <= promise
     both, _ = at_walls(kernel, mean_flow="no-flux") if kernel == "stokes_sl" else (plan, None)
     assert rms(both(dens)) <= promise
-    assert plan._combination.correction is not None
+    assert plan._combination.all_terms[-1].kernel == "correction"
     if kernel == "stokes_sl":
         tilted, dens = at_walls(kernel, TILTED)
         assert rms(tilted(dens)) <= tilted.promise(dens)
@@ -208,11 +207,11 @@ def test_many_modes_take_a_grid(monkeypatch, dtype):
         with monkeypatch.context() as few:
             plain = parki.Plan("stokes_sl", trg, src, options(box))
             first = plain(dens), parki.Plan("stokes_sl", src, trg, options(box))(dens[..., :12])
-            assert not plain._combination.correction.flow._grids
+            assert "_grid" not in vars(plain._combination.all_terms[-1].correction.flow)
             few.setattr(slit, "FEW", 0)
             plan = parki.Plan("stokes_sl", trg, src, options(box))
             assert 0 < rms(plan(dens)[0] - first[0][0]) <= 0.2 * plan.promise(dens[0])
-            assert plan._combination.correction.flow._grids
+            assert "_grid" in vars(plan._combination.all_terms[-1].correction.flow)
             values = RNG.standard_normal((2, 3, 12)).astype(dtype)
             product = np.vdot(values, plan(dens)), np.vdot(plan.adjoint(values), dens)
             assert product[0] == pytest.approx(product[1], rel=1e-12 if dtype == "f8" else 1e-4)
@@ -270,19 +269,3 @@ def test_modes_of_the_reference():
     trg = np.array([[0.1], [0.2], [1e-4]])
     with pytest.raises(ValueError, match="from a wall, on the mean; expected at least"):
         between_walls(trg, trg, trg, box=BOX)
-
-
-def test_a_device_records_the_correction(monkeypatch):
-    """For the points that a plan has; moved points begin anew."""
-    let_the_host_record(monkeypatch)
-    monkeypatch.setattr(slit, "FEW", 0)
-    trg, src, dens, _ = given("stokes_sl")
-    plan = parki.Plan("stokes_sl", trg, src, options())
-    usual = plan(dens)
-    for times in range(1, 5):
-        assert rms(plan(times * dens) - times * usual) <= 1e-12 * times * rms(usual)
-    assert plan._combination._corrected[1]._graphs
-    plan.update_points(src, src)
-    exact = parki.Plan("stokes_sl", src, src, options())(dens)
-    for _ in range(4):
-        assert rms(plan(dens) - exact) <= plan.promise(dens)

@@ -8,26 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 
 from parki.ewald.derivatives.mapped_sum import Link
-from parki.ewald.far.slit import Coefficients, SlitFlow, stacked
-from parki.ewald.far.slit_modes import PART, SlitModes, longest, unit_of_promise
+from parki.ewald.far.slit import SlitFlow, SlitPoints, stacked
+from parki.ewald.far.slit_modes import PART, STOKES, SlitModes, longest, unit_of_promise
 from parki.ewald.options import EwaldOptions
+from parki.ewald.points import result_rows
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.maps import Arrays, factors, mapped, pulled, pushed, slopes, weights
+from parki.ewald.sums.maps import (
+    FIXED,
+    Arrays,
+    factors,
+    mapped,
+    pulled,
+    pushed,
+    slopes,
+    weights,
+)
 from parki.ewald.sums.maps import transposed as transposed_by
 from parki.ewald.sums.results import RESULTS
 from parki.ewald.sums.slit import SOURCES, TARGETS
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyArray
+from parki.runtime.forks import cached_property
+from parki.typing import AnyArray, DType
 
 AXES = "xyz"
-ROWS = {"u": 3, "p": 1, "grad_u": 9}
 
 
 class Correction:
@@ -41,6 +51,13 @@ class Correction:
         With two walls.
     tolerance : float
     space : ExecutionSpace
+    dtype : dtype
+        Of points.
+
+    Attributes
+    ----------
+    launched : bool
+        Whether it was summed, so that all tables are on the device.
     """
 
     def __init__(
@@ -50,20 +67,27 @@ class Correction:
         *,
         tolerance: float,
         space: ExecutionSpace,
+        dtype: DType,
     ) -> None:
         kernel = next(kernel for kernel, _ in near.values())
+        columns = STOKES.columns
         self.sources = SOURCES[kernel]
         self.results: dict[str, Addend] = {name: RESULTS[want] for name, (_, want) in near.items()}
         self.names = tuple(dict.fromkeys(n for each in self.results.values() for n in each.want))
+        self.words = tuple(dict.fromkeys(w for name in self.names for w in TARGETS[name].want))
+        self.rows = {name: result_rows(kernel, name) for name in self.names}
+        self.rows_of_words = {word: 1 if word.endswith("p") else columns for word in self.words}
         self.tolerance, self._gap = tolerance, float(options.gap or 0)
         vectors = np.asarray(options.vectors)[:2, :2]
         self._area = abs(float(np.linalg.det(vectors)))
         powers = [self.power(name) for name in self.names]
         most = longest(self._gap, self._area, tolerance, max(powers))
         words = options.mean_flow or ("no-gradient",) * 2
-        flux = words[0] == "no-flux", words[1] == "no-flux"
-        modes = SlitModes.of(vectors, self._gap, most, flux)
-        self.flow = SlitFlow(modes, space, max(powers) - 1 - math.log10(tolerance))
+        self._flux = words[0] == "no-flux", words[1] == "no-flux"
+        modes = SlitModes.of(STOKES, vectors, self._gap, most, self._flux)
+        self.flow = SlitFlow(modes, space, max(powers) - 1 - math.log10(tolerance), dtype)
+        self.launched = False
+        self._again = partial(type(self), near, options, space=space, dtype=dtype)
 
     def power(self, name: str) -> int:
         """Return the power of the length in the promise of a result of the sum."""
@@ -71,106 +95,158 @@ class Correction:
 
     @property
     def passes(self) -> tuple[int, int]:
-        """How often three columns are spread, and gathered, for one density."""
-        return len(self.sources), sum(len(TARGETS[name]) for name in self.names)
+        """How often columns are spread, and gathered, for one density."""
+        return len(self.sources), len(self.words)
 
-    # ------------------------------------------------------------------ from densities to results
-    def _rows(self, dens: AnyArray, cloud: Arrays) -> dict[str, AnyArray]:
+    def finer(self, tolerance: float) -> Correction:
+        """Return the same by more modes."""
+        return self._again(tolerance=tolerance)
+
+    def place(self, sources: Arrays, targets: Arrays) -> CorrectionAtPoints:
+        """Return the correction for clouds of sources and of targets."""
+        return CorrectionAtPoints(self, sources, targets)
+
+    def of_words(self, dens: AnyArray, cloud: Arrays) -> Arrays:
         """Return the sources (k, rows, N) of densities (k, rows, N), by word."""
         return {
             word: stacked([mapped(source, one, cloud) for one in dens])
             for word, source in self.sources.items()
         }
 
-    def of_densities(self, dens: AnyArray, cloud: Arrays) -> Coefficients:
-        """Return the flow of densities (k, rows, N) at a cloud of sources."""
-        return self.flow.of_sources(cloud["points"], self._rows(dens, cloud))
+    # ------------------------------------------------------------------ in words and numbers
+    def bounds(self, dens: AnyArray, cloud: Arrays) -> dict[str, Any]:
+        """Return bounds (k,) of the errors that modes left out make, by result.
 
-    def at_targets(self, trg: AnyArray, flow: Coefficients, axis: str = "") -> Arrays:
-        """Return the results (k, rows, N) of a flow, or of its derivative along an axis."""
-        words = {name: [axis + word for word in TARGETS[name]] for name in self.names}
-        made = self.flow.taken(trg, flow, {word for each in words.values() for word in each})
-        parts = {}
-        for name, each in words.items():
-            rows = np.moveaxis(stacked([made[word] for word in each]), 0, 2)
-            parts[name] = rows.reshape(len(rows), ROWS[name], -1)
-        return {
-            name: stacked(
-                [
-                    result.results({part: rows[n] for part, rows in parts.items()}, {})
-                    for n in range(flow.waves.shape[-1])
-                ]
-            )
-            for name, result in self.results.items()
+        Forces and dipoles of both layers count by their own powers of the length.
+        """
+        length = unit_of_promise(self._gap, self._area)
+        sources = self.of_words(dens.astype(np.float64), cloud)
+        squares = [
+            (rows**2).sum(axis=(1, 2)) / length ** (2 * bool(word))
+            for word, rows in sources.items()
+            if word != "p"
+        ]
+        roots = np.array([float(one) for one in np.sqrt(reduce(add, squares))])
+        unit = {
+            name: PART * 2**0.5 * self.tolerance * roots / length ** (1 + (name != "u"))
+            for name in self.names
         }
+        bounds = {}
+        for name, result in self.results.items():
+            matrix = weights(result.results, {part: self.rows[part] for part in result.want})
+            bounds[name] = reduce(add, [f * unit[part] for part, f in factors(matrix).items()])
+        return bounds
 
-    def add(self, dens: AnyArray, totals: Arrays, cloud: Arrays, trg: AnyArray) -> None:
-        """Add the results of densities (k, rows, N) to ``totals`` (k, rows, Nt)."""
-        for name, rows in self.at_targets(trg, self.of_densities(dens, cloud)).items():
-            totals[name] += rows.astype(totals[name].dtype, copy=False)
+    def describe(self) -> str:
+        """Return the walls and the modes as a line."""
+        axes = [f"no flux along axis {n}" for n, flux in enumerate(self._flux) if flux]
+        gauge = ", ".join(axes) or "no mean pressure gradient"
+        return (
+            f"  between walls at a distance of {self._gap:g}: {self.flow.modes.total} modes of the "
+            f"correction, {gauge}"
+        )
+
+
+class CorrectionAtPoints:
+    """The correction for sources and targets at their points.
+
+    Parameters
+    ----------
+    correction : Correction
+    sources, targets : dict of arrays
+        As maps take them: "points", and "norms" of sources.
+    """
+
+    def __init__(self, correction: Correction, sources: Arrays, targets: Arrays) -> None:
+        self.correction, self._sources, self._targets = correction, sources, targets
+        self._flow = correction.flow
+
+    @cached_property
+    def _src(self) -> SlitPoints:
+        return self._flow.place(self._sources["points"])
+
+    @cached_property
+    def _trg(self) -> SlitPoints:
+        trg = self._targets["points"]
+        return self._src if trg is self._sources["points"] else self._flow.place(trg)
+
+    # ------------------------------------------------------------------ from densities to results
+    def summed(self, dens: AnyArray) -> Arrays:
+        """Return results (k, rows, Nt), by name, of densities (k, rows, N)."""
+        return self._results(self._of_densities(dens))
+
+    def _rows(self, dens: AnyArray) -> Arrays:
+        return self.correction.of_words(dens, self._sources)
+
+    def _of_densities(self, dens: AnyArray) -> AnyArray:
+        """Return the flow of densities."""
+        return self._flow.flow(self._flow.moments(self._src, self._rows(dens)))
+
+    def _results(self, flow: AnyArray, axis: str = "") -> Arrays:
+        """Return the results of a flow, or of its derivative along an axis."""
+        correction, words = self.correction, self.correction.words
+        made = self._flow.taken(self._trg, flow, [axis + word for word in words])
+        results: dict[str, list[AnyArray]] = {name: [] for name in correction.results}
+        for n in range(flow.shape[-1]):
+            by_word = {word: made[axis + word][n] for word in words}
+            parts = {
+                name: TARGETS[name].results(by_word, self._targets) for name in correction.names
+            }
+            for name, result in correction.results.items():
+                results[name].append(result.results(parts, {}))
+        return {name: stacked(rows) for name, rows in results.items()}
 
     # ------------------------------------------------------------------ transposed
-    def of_values(self, values: Arrays, trg: AnyArray) -> Coefficients:
-        """Return the flow, to sources, of values (k, rows, Nt) of results at the targets."""
-        rows: Arrays = {}
-        for name, result in self.results.items():
-            matrix = weights(result.results, {part: ROWS[part] for part in result.want})
+    def _of_values(self, values: Arrays) -> AnyArray:
+        """Return the flow, to sources, of values (k, rows, Nt) of results."""
+        correction, rows = self.correction, dict[str, AnyArray]()
+        for name, result in correction.results.items():
+            matrix = weights(result.results, {part: correction.rows[part] for part in result.want})
             for part, of_part in transposed_by(matrix, values[name]).items():
-                axes = TARGETS[part]
-                for n, word in enumerate(axes):
-                    each = of_part[:, n :: len(axes)]
+                target = TARGETS[part]
+                sizes = {word: correction.rows_of_words[word] for word in target.want}
+                places = None if target.results in FIXED else self._targets
+                of_words = transposed_by(weights(target.results, sizes, places), of_part)
+                for word, each in of_words.items():
                     rows[word] = rows[word] + each if word in rows else each
-        return self.flow.of_sources(trg, rows, back=True)
+        return self._flow.flow(self._flow.moments(self._trg, rows), back=True)
 
-    def transposed(self, values: Arrays, trg: AnyArray, cloud: Arrays, rows: int) -> AnyArray:
+    def transposed(self, values: Arrays, rows: int) -> AnyArray:
         """Return densities (k, rows, N) of values (k, rows, Nt) of results, by name."""
-        derivatives = self._back(self.of_values(values, trg), cloud, rows)
-        return derivatives.astype(cloud["points"].dtype, copy=False)
+        derivatives = self._back(self._of_values(values), rows)
+        return derivatives.astype(self._sources["points"].dtype, copy=False)
 
-    def _back(self, flow: Coefficients, cloud: Arrays, rows: int) -> AnyArray:
-        made = self.flow.taken(cloud["points"], flow, self.sources)
-        return reduce(
-            add, [pulled(source, made[word], cloud, rows) for word, source in self.sources.items()]
-        )
+    def _back(self, flow: AnyArray, rows: int) -> AnyArray:
+        sources = self.correction.sources
+        made = self._flow.taken(self._src, flow, sources)
+        parts = [pulled(map_, made[word], self._sources, rows) for word, map_ in sources.items()]
+        return reduce(add, parts)
 
     # ------------------------------------------------------------------ derivatives
     def pulled(
-        self,
-        values: Arrays,
-        *,
-        trg: AnyArray,
-        cloud: Arrays,
-        dens: AnyArray | None,
-        wrt: Iterable[str],
-        rows: int,
+        self, values: Arrays, *, dens: AnyArray | None, wrt: Iterable[str], rows: int
     ) -> dict[str, list[AnyArray]]:
         """Return derivatives by inputs, as `MappedSum.pulled` does."""
         derivatives: dict[str, list[AnyArray]] = {name: [] for name in wrt}
-        back = self.of_values(values, trg)
+        back, sources = self._of_values(values), self.correction.sources
         if "dens" in derivatives:
-            derivatives["dens"].append(self._back(back, cloud, rows))
+            derivatives["dens"].append(self._back(back, rows))
         if dens is None:
             return derivatives
         if "trg" in derivatives:
-            flow = self.of_densities(dens[None], cloud)
-            moved = [self.at_targets(trg, flow, axis) for axis in AXES]
+            flow = self._of_densities(dens[None])
+            moved = [self._results(flow, axis) for axis in AXES]
             derivatives["trg"].append(self._products(values, moved))
         if "src" in derivatives:
-            of_sources = self._rows(dens[None], cloud)
-            words = [*of_sources]
-            moved = [
-                self.flow.taken(cloud["points"], back, [axis + word for word in words])
-                for axis in AXES
-            ]
-            plain = [
-                {word: made[axis + word] for word in words}
-                for axis, made in zip(AXES, moved, strict=True)
-            ]
-            derivatives["src"].append(self._products(of_sources, plain))
+            moved = []
+            for axis in AXES:
+                made = self._flow.taken(self._src, back, [axis + word for word in sources])
+                moved.append({word: made[axis + word] for word in sources})
+            derivatives["src"].append(self._products(self._rows(dens[None]), moved))
         if "norms" in derivatives:
-            made = self.flow.taken(cloud["points"], back, self.sources)
-            for word, source in self.sources.items():
-                link = Link("dens", "norms", slopes(source, dens, cloud, "norms"))
+            made = self._flow.taken(self._src, back, sources)
+            for word, source in sources.items():
+                link = Link("dens", "norms", slopes(source, dens, self._sources, "norms"))
                 derivatives["norms"].append(link.pull(made[word], dens.shape[-1]))
         return derivatives
 
@@ -183,80 +259,32 @@ class Correction:
         ]
         return np.stack(by_axis, axis=1)
 
-    def pushed(
-        self, dens: AnyArray, moves: Arrays, *, trg: AnyArray, cloud: Arrays
-    ) -> list[tuple[str, AnyArray]]:
+    def pushed(self, dens: AnyArray, moves: Arrays) -> list[tuple[str, AnyArray]]:
         """Return changes of results (k, rows, Nt), for changes of inputs; "dens" has k of them."""
-        points, moments = cloud["points"], []
-        of_sources = self._rows(dens, cloud)
+        rows, changes = self._rows(dens), list[Arrays]()
         if "dens" in moves:
-            moments.append(self.flow.moments(points, self._rows(moves["dens"], cloud)))
+            changes.append(self._rows(moves["dens"]))
         if "src" in moves:
-            moved = {
-                axis + word: rows * moves["src"][n]
-                for n, axis in enumerate(AXES)
-                for word, rows in of_sources.items()
-            }
-            moments.append(self.flow.moments(points, moved))
-        if "norms" in moves:
-            changes = {
-                word: np.stack(
-                    [pushed(source, one, cloud, {"norms": moves["norms"]}) for one in dens]
-                )
-                for word, source in self.sources.items()
-            }
-            moments.append(self.flow.moments(points, changes))
-        parts = []
-        if moments:
-            flow = self.flow.flow(reduce(add, moments))
-            parts += [*self.at_targets(trg, flow).items()]
-        if "trg" in moves:
-            flow = self.of_densities(dens, cloud)
-            for n, axis in enumerate(AXES):
-                for name, rows in self.at_targets(trg, flow, axis).items():
-                    parts.append((name, rows * moves["trg"][n]))
-        return parts
-
-    # ------------------------------------------------------------------ in words and numbers
-    def bounds(self, dens: AnyArray, cloud: Arrays) -> dict[str, Any]:
-        """Return bounds (k,) of the errors that modes left out make, by result.
-
-        Forces and dipoles of both layers count by their own powers of the length.
-        """
-        length = unit_of_promise(self._gap, self._area)
-        sources = self._rows(dens.astype(np.float64), cloud)
-        squares = [
-            (rows**2).sum(axis=(1, 2)) / length ** (2 * bool(word))
-            for word, rows in sources.items()
-            if word != "p"
-        ]
-        roots = np.array([float(one) for one in np.sqrt(reduce(add, squares))])
-        unit = {
-            name: PART * 2**0.5 * self.tolerance * roots / length ** (1 + (name != "u"))
-            for name in self.names
-        }
-        return {
-            name: reduce(
-                add,
-                [
-                    factor * unit[part]
-                    for part, factor in factors(
-                        weights(result.results, {part: ROWS[part] for part in result.want})
-                    ).items()
-                ],
+            along = zip(AXES, moves["src"], strict=True)
+            changes.append(
+                {axis + word: rows[word] * move for axis, move in along for word in rows}
             )
-            for name, result in self.results.items()
-        }
-
-    def describe(self) -> str:
-        """Return the walls and the modes as a line."""
-        modes = self.flow.modes
-        axes = [f"no flux along axis {n}" for n, flux in enumerate(modes.flux) if flux]
-        gauge = ", ".join(axes) or "no mean pressure gradient"
-        return (
-            f"  between walls at a distance of {self._gap:g}: {2 * len(modes.waves)} modes of the "
-            f"correction, {gauge}"
-        )
+        if "norms" in moves:
+            move = {"norms": moves["norms"]}
+            of_words = {
+                word: np.stack([pushed(source, one, self._sources, move) for one in dens])
+                for word, source in self.correction.sources.items()
+            }
+            changes.append(of_words)
+        parts = []
+        if changes:
+            moments = [self._flow.moments(self._src, change) for change in changes]
+            parts += [*self._results(self._flow.flow(reduce(add, moments))).items()]
+        if "trg" in moves:
+            flow = self._of_densities(dens)
+            for axis, move in zip(AXES, moves["trg"], strict=True):
+                parts += [(name, made * move) for name, made in self._results(flow, axis).items()]
+        return parts
 
 
 def correction_of(
@@ -265,9 +293,9 @@ def correction_of(
     *,
     sources: int,
     components: int,
-    dtype: Any,
+    dtype: DType,
     space: ExecutionSpace,
 ) -> Correction:
     """Return the correction for as many sources of as many components each."""
     tolerance = options.random_tolerance(sources, components, np.dtype(dtype))
-    return Correction(near, options, tolerance=tolerance, space=space)
+    return Correction(near, options, tolerance=tolerance, space=space, dtype=dtype)

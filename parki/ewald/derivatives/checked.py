@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives.between_walls import Correction, correction_of
+from parki.ewald.derivatives.between_walls import CorrectionAtPoints, correction_of
 from parki.ewald.derivatives.by_box import NAMES
 from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.mapped_sum import MappedSum
@@ -196,18 +196,20 @@ class CheckedDerivative(NamedTuple):
         ]
 
     @property
-    def correction(self) -> Correction | None:
+    def correction(self) -> CorrectionAtPoints | None:
         """What images in two walls lack, where there are two."""
-        if not self.request.near or not self.cloud.options.corrected:
+        cloud = self.cloud
+        if not self.request.near or not cloud.options.corrected:
             return None
-        return correction_of(
+        correction = correction_of(
             self.request.near,
-            self.cloud.options,
-            sources=self.cloud.sources,
+            cloud.options,
+            sources=cloud.sources,
             components=math.prod(self.request.density),
-            dtype=self.cloud.trg.dtype,
-            space=self.cloud.space,
+            dtype=cloud.trg.dtype,
+            space=cloud.space,
         )
+        return correction.place({"points": cloud.src, "norms": cloud.norms}, {"points": cloud.trg})
 
     def _options(self, kernel: str) -> EwaldOptions:
         """Return the options of a sum, with the tolerance that the scale of its results allows."""
@@ -229,8 +231,7 @@ class CheckedDerivative(NamedTuple):
         pairs = zip(pulled, parts_of_sums, strict=True)
         of_sums = [derivatives_of(parts) for (_, derivatives_of), parts in pairs]
         if (rest := self.correction) is not None:
-            trg, cloud = self.cloud.trg, {"points": self.cloud.src, "norms": self.cloud.norms}
-            of_sums.append(rest.pulled(v, trg=trg, cloud=cloud, dens=dens, wrt=wrt, rows=rows))
+            of_sums.append(rest.pulled(v, dens=dens, wrt=wrt, rows=rows))
         if "trg" in wrt and (slope := self.cloud.options.slope):
             moved = np.zeros_like(self.cloud.trg)
             if "u" in v:
@@ -279,8 +280,7 @@ class CheckedDerivative(NamedTuple):
         """Return the changes (k, rows, Nt) of results for changes of inputs; "dens" has k."""
         parts = [part for one in self.sums for part in one.pushed(dens, moves)]
         if (rest := self.correction) is not None:
-            cloud = {"points": self.cloud.src, "norms": self.cloud.norms}
-            parts += rest.pushed(dens, moves, trg=self.cloud.trg, cloud=cloud)
+            parts += rest.pushed(dens, moves)
         if "trg" in moves and "u" in self.request.results and (slope := self.cloud.options.slope):
             change = slope * moves["trg"][2:]
             parts.append(("u", np.broadcast_to(change, (len(dens), *change.shape))))

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.fft
 from scipy.special import i0
 
-from parki.cells.cell_grid import CellGrid, locate
+from parki.cells.cell_grid import CellGrid, locate, multiplied
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import Fields, Mesh
 from parki.ewald.far.p2g import P2G
@@ -24,29 +24,22 @@ from parki.ewald.far.slit_modes import Array, SlitModes
 from parki.ewald.far.spreading import VARIANTS
 from parki.ewald.split.windows import kaiser_bessel
 from parki.runtime import ExecutionSpace
+from parki.runtime.forks import cached_property
 from parki.settings import thread_count
 from parki.typing import AnyArray, DType
 
 REFINED = 1.5  # grid points for each of the fewest that hold all modes
-COLUMNS = 3  # that are spread and gathered at once
 # Digits of the tolerance, and points of the window.
 DIGITS, POINTS = (3.0, 4.0, 6.0, 9.0, 12.0), (5.0, 6.0, 8.0, 12.0, 16.0)
 NARROW = 6  # points of windows that devices spread without tiles
 
 
-class _Placed(NamedTuple):
-    """Points, and their places on the grid."""
-
-    points: AnyArray
-    spread: P2G
-    gather: G2P
-
-
 class GridSize(NamedTuple):
-    """Points of the grid along each axis, and of its window."""
+    """Points of the grid along each axis, and of its window; and columns that it takes at once."""
 
     shape: tuple[int, int, int]
     points: int
+    columns: int
 
     @classmethod
     def of(cls, modes: SlitModes, digits: float, dtype: DType) -> GridSize:
@@ -55,16 +48,16 @@ class GridSize(NamedTuple):
         points = min(most, math.ceil(np.interp(digits, DIGITS, POINTS)))
         step, edges = modes.finest / REFINED, np.hypot(*modes.vectors.T)
         x, y = (max(_even(edge / step), _even(points)) for edge in edges)
-        return cls((x, y, math.ceil(modes.gap / step) + points), points)
+        return cls((x, y, math.ceil(modes.gap / step) + points), points, modes.table.columns)
 
     def bytes(self, dtype: DType) -> float:
         """Return the memory that grids of sources and targets, fields and modes take."""
         copies = 2 + 1 + 1 + 2  # the last ones are the complex modes, and what a FFT takes
-        return float(copies * COLUMNS * math.prod(self.shape) * np.dtype(dtype).itemsize)
+        return float(copies * self.columns * math.prod(self.shape) * np.dtype(dtype).itemsize)
 
 
 class SlitGrid:
-    """A grid for all modes, and points on it.
+    """A grid for all modes.
 
     Parameters
     ----------
@@ -80,7 +73,7 @@ class SlitGrid:
         self, modes: SlitModes, digits: float, space: ExecutionSpace, dtype: DType
     ) -> None:
         self.modes, self.space, self.dtype = modes, space, np.dtype(dtype)
-        grid, width = GridSize.of(modes, digits, dtype)
+        grid, width, self.columns = GridSize.of(modes, digits, dtype)
         self.window = kaiser_bessel(width)
         edges, step = np.hypot(*modes.vectors.T), modes.finest / REFINED
         x, y, planes = grid[0], grid[1], grid[2] + 1 - width
@@ -92,7 +85,7 @@ class SlitGrid:
         methods = (
             ("hybrid" if narrow else "tile", "tile") if space.on_device else ("owner", "target")
         )
-        fields = Fields({"PLAIN": COLUMNS, "LAYERS": False}, COLUMNS, COLUMNS)
+        fields = Fields({"PLAIN": self.columns, "LAYERS": False}, *2 * (self.columns,))
         cells = x, y, planes
         self.mesh = Mesh(space, self.dtype, fields, box, steps, cells, grid, self.window, *methods)
         xp = space.array_module
@@ -104,10 +97,12 @@ class SlitGrid:
         self._here, self._opposite = xp.asarray(here), xp.asarray(-i[here] % x)
         across = self.window.fourier(2 * np.pi * i / x) * self.window.fourier(2 * np.pi * j / y)
         self._across = xp.asarray(1 / across)[:, None]
+        # Half of a real sum is of waves, and half of their opposites.
+        self._halves = self._across / xp.asarray(np.where(modes.lengths, 2, 1))[:, None]
         in_edges = np.eye(3)
         in_edges[:2, :2] = edges[:, None] * np.linalg.inv(modes.vectors).T
-        self._along = None if np.allclose(in_edges, np.eye(3), atol=0) else xp.asarray(in_edges)
-        self._placed: list[_Placed] = []
+        straight = np.allclose(in_edges, np.eye(3), atol=0)
+        self._along = None if straight else xp.asarray(in_edges, dtype=self.dtype)
 
     def _tables_at(self, heights: Array, step: float) -> Array:
         """Return c, s, y c, y s at these heights without the window, (M, 4, planes)."""
@@ -119,61 +114,41 @@ class SlitGrid:
         y = lengths * (heights - gap / 2)
         up, down = np.exp(y - lengths * gap / 2), np.exp(-y - lengths * gap / 2)
         c, s = (up + down) / (2 * smoothed), (up - down) / (2 * smoothed)
-        return np.stack([c, s, y * c - rho * s, y * s - rho * c], axis=1)
+        tables = np.stack([c, s, y * c - rho * s, y * s - rho * c], axis=1)
+        from_middle, beta = heights - gap / 2, self.window.beta
+        # The window's mean square, which is rho / q^2 where q vanishes.
+        square = step**2 * (1 / np.tanh(beta) - 1 / beta) * width**2 / (4 * beta)
+        functions = np.ones_like(heights), from_middle, heights * (gap - heights) + square
+        tables[0] = [*(function / smoothed[0] for function in functions), 0 * heights]
+        return tables
 
-    # ------------------------------------------------------------------ points
-    def place(self, points: AnyArray) -> _Placed:
-        """Return points (3, N) on the grid; the last two clouds stay there."""
-        for placed in self._placed:
-            if placed.points is points:
-                return placed
-        xp, mesh = self.space.array_module, self.mesh
-        moved = points if self._along is None else (self._along @ points).astype(self.dtype)
-        moved = moved - self.space.adapter.constant(self.corner[:, None], self.dtype)
-        box = CellGrid((1, 1, 1), tuple(mesh.box), (True, True, False))
-        moved, _ = locate(xp.ascontiguousarray(moved), box, self.space)
-        spread = VARIANTS[mesh.spread](mesh)
-        spread.place(moved)
-        spread.take_grid()
-        placed = _Placed(points, spread, G2P(mesh, moved, None, False))
-        self._placed = [placed, *self._placed[:1]]
-        return placed
+    def places(self, points: AnyArray) -> AnyArray:
+        """Return points (3, N) in the grid's box, whose axes are its edges."""
+        xp, adapter = self.space.array_module, self.space.adapter
+        if self._along is not None:
+            points = multiplied(points, self._along, self.space)
+        moved = points - adapter.constant(self.corner[:, None], self.dtype)
+        box = CellGrid((1, 1, 1), tuple(self.mesh.box), (True, True, False))
+        return locate(xp.ascontiguousarray(moved), box, self.space)[0]
 
-    # ------------------------------------------------------------------ sums
-    def summed(self, points: AnyArray, columns: AnyArray) -> AnyArray:
-        """Return sums (4, M, c) of columns (c, N), with c, s, y c, y s times ``e^{-ikx}``."""
-        placed, xp, count = self.place(points), self.space.array_module, len(columns)
-        sums = xp.empty((4, len(self._tables), count), dtype=np.complex128)
-        for first in range(0, count, COLUMNS):
-            last = min(first + COLUMNS, count)
-            dens = xp.zeros((COLUMNS, points.shape[1]), dtype=self.dtype)
-            dens[: last - first] = columns[first:last]
-            grid = placed.spread.apply(dens, xp.empty_like(dens))[..., : self.mesh.grid[2]]
-            hat = self._forward(grid[: last - first])[:, self._i, self._j]
-            hat = xp.ascontiguousarray(xp.moveaxis(hat * self._across, 0, -1))  # (M, planes, c)
-            sums[..., first:last] = xp.moveaxis(self._product(self._tables, hat), 1, 0)
-        return sums
+    # ------------------------------------------------------------------ planes and modes
+    def moments(self, grid: AnyArray) -> AnyArray:
+        """Return sums (4, M, c) over values (c, x, y, planes): see `PointsOnGrid.summed`."""
+        xp, hat = self.space.array_module, self._forward(grid)[:, self._i, self._j]
+        hat = xp.ascontiguousarray(xp.moveaxis(hat * self._across, 0, -1))  # (M, planes, c)
+        return xp.moveaxis(self._product(self._tables, hat), 1, 0)
 
-    def evaluated(self, points: AnyArray, weights: AnyArray) -> AnyArray:
-        """Return the real parts (c, N) of sums over modes, with weights (4, M, c)."""
-        placed, xp, count = self.place(points), self.space.array_module, weights.shape[-1]
-        x, y, z = self.mesh.grid
-        field = xp.zeros((COLUMNS, *self.mesh.stored), dtype=self.dtype)
-        values = xp.empty((count, points.shape[1]), dtype=self.dtype)
+    def field(self, weights: AnyArray) -> AnyArray:
+        """Return the real parts (c, x, y, planes) of sums over modes, with weights (4, M, c)."""
+        xp, (x, y, z) = self.space.array_module, self.mesh.grid
         of_modes = xp.ascontiguousarray(xp.moveaxis(weights, 1, 0))  # (M, 4, c)
+        planes = self._product(xp.ascontiguousarray(self._tables.swapaxes(1, 2)), of_modes)
+        planes = xp.moveaxis(planes, -1, 0) * self._halves
         kind = np.result_type(self.dtype, np.complex64)
-        for first in range(0, count, COLUMNS):
-            part = xp.ascontiguousarray(of_modes[..., first : first + COLUMNS])
-            planes = self._product(xp.ascontiguousarray(self._tables.swapaxes(1, 2)), part)
-            planes = xp.moveaxis(planes, -1, 0) * self._across
-            hat = xp.zeros((len(planes), x, y // 2 + 1, z), dtype=kind)
-            hat[:, self._i, self._j] = planes
-            hat[:, self._opposite, 0] = planes[:, self._here].conj()
-            field[: len(planes), ..., :z] = self._backward(hat, (x, y)) * (x * y / 2)
-            gathered = xp.zeros((COLUMNS, points.shape[1]), dtype=self.dtype)
-            placed.gather.apply(field, {"u": gathered})
-            values[first : first + len(planes)] = gathered[: len(planes)]
-        return values
+        hat = xp.zeros((len(planes), x, y // 2 + 1, z), dtype=kind)
+        hat[:, self._i, self._j] = planes
+        hat[:, self._opposite, 0] = planes[:, self._here].conj()
+        return self._backward(hat, (x, y))
 
     def _product(self, real: AnyArray, numbers: AnyArray) -> AnyArray:
         """Return products of real matrices (M, a, b) and complex ones (M, b, c)."""
@@ -188,8 +163,62 @@ class SlitGrid:
 
     def _backward(self, hat: AnyArray, shape: tuple[int, int]) -> AnyArray:
         if self.space.on_device:
-            return self.space.array_module.fft.irfftn(hat, s=shape, axes=(1, 2))
-        return scipy.fft.irfftn(hat, s=shape, axes=(1, 2), workers=thread_count())
+            return self.space.array_module.fft.irfftn(hat, s=shape, axes=(1, 2), norm="forward")
+        return scipy.fft.irfftn(hat, s=shape, axes=(1, 2), norm="forward", workers=thread_count())
+
+
+class PointsOnGrid:
+    """Points on the grid, as sources or targets. A device may record all that is done here.
+
+    Parameters
+    ----------
+    grid : SlitGrid
+    points : array, shape (3, N)
+        Between the walls.
+    """
+
+    def __init__(self, grid: SlitGrid, points: AnyArray) -> None:
+        self._grid, self._count = grid, points.shape[1]
+        self._places = grid.places(points)
+
+    @cached_property
+    def _spread(self) -> P2G:
+        spread = VARIANTS[self._grid.mesh.spread](self._grid.mesh)
+        spread.place(self._places)
+        spread.take_grid()
+        return spread
+
+    @cached_property
+    def _gather(self) -> G2P:
+        return G2P(self._grid.mesh, self._places, None, False)
+
+    def summed(self, columns: AnyArray) -> AnyArray:
+        """Return sums (4, M, c) of columns (c, N), with c, s, y c, y s times ``e^{-ikx}``.
+
+        For k = 0 the four functions are 1, ``z - H/2``, ``z (H - z)`` and 0.
+        """
+        grid, xp, many = self._grid, self._grid.space.array_module, len(columns)
+        sums = xp.empty((4, len(grid.modes.waves), many), dtype=np.complex128)
+        for first in range(0, many, grid.columns):
+            dens = xp.ascontiguousarray(columns[first : first + grid.columns], dtype=grid.dtype)
+            if (some := len(dens)) < grid.columns:
+                part, dens = dens, xp.zeros((grid.columns, self._count), dtype=grid.dtype)
+                dens[:some] = part
+            values = self._spread.apply(dens, xp.empty_like(dens))[..., : grid.mesh.grid[2]]
+            sums[..., first : first + some] = grid.moments(values[:some])
+        return sums
+
+    def evaluated(self, weights: AnyArray) -> AnyArray:
+        """Return the real parts (c, N) of sums over modes, with weights (4, M, c)."""
+        grid, xp, many = self._grid, self._grid.space.array_module, weights.shape[-1]
+        columns = grid.columns
+        field = xp.zeros((columns, *grid.mesh.stored), dtype=grid.dtype)
+        values = xp.zeros((columns * -(-many // columns), self._count), dtype=grid.dtype)
+        for first in range(0, many, columns):
+            part = weights[..., first : first + columns]
+            field[: part.shape[-1], ..., : grid.mesh.grid[2]] = grid.field(part)
+            self._gather.apply(field, {"u": values[first : first + columns]})
+        return values[:many]
 
 
 def _even(number: float) -> int:

@@ -16,30 +16,53 @@ T-      s, transverse                                k T+
 
 What images in both walls lack of the flow of a force f at y is ``Phi(x) M Phi(y)^H f``. So each
 kind of source is a linear operation on these flows, and so is each result.
+
+The mode k = 0 has flows, too: 1, ``z - H/2`` and ``z (H - z)`` along x and along y, the first two
+along z, and a pressure of 1. A `FlowTable` has all of this; another one is for another field.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-# Flows, by their values along (l, t, z), of c, s, y c and y s.
-FLOWS = np.zeros((6, 3, 4), dtype=complex)
-FLOWS[0, 0, 0], FLOWS[0, 2, 1] = 1j, 1
-FLOWS[1, 0, 3], FLOWS[1, 2, 2], FLOWS[1, 2, 1] = 1j, 1, -1
-FLOWS[2, 0, 1], FLOWS[2, 2, 0] = 1j, 1
-FLOWS[3, 0, 1], FLOWS[3, 0, 2], FLOWS[3, 2, 3] = 1j, 1j, 1
-FLOWS[4, 1, 0] = FLOWS[5, 1, 1] = 1
-# Their pressures over k, derivatives along z over k, and Laplacians over k^2, of the flows.
-PRESSURES, SLOPES, LAPLACIANS = np.zeros((6, 4)), np.zeros((6, 6)), np.zeros((6, 6))
-PRESSURES[1, 0] = PRESSURES[3, 1] = 2
-SLOPES[0, 2] = SLOPES[1, 3] = SLOPES[2, 0] = SLOPES[3, 1] = SLOPES[4, 5] = SLOPES[5, 4] = 1
-SLOPES[3, 0] = LAPLACIANS[1, 0] = LAPLACIANS[3, 2] = 2
 TERMS = 30  # of Taylor series below kH = 1
+
+
+class FlowTable(NamedTuple):
+    """What modes are made of: F flows of C components, of the mode k = 0 first, then of others.
+
+    Four functions of z are c, s, y c and y s, and for k = 0 they are 1, ``z - H/2``, ``z (H - z)``
+    and 0.
+
+    Attributes
+    ----------
+    values : ndarray, shape (2, F, C, 4)
+        Each flow by these functions; vectors along the wave vector, transverse, and along z.
+    pressures : ndarray, shape (2, F, 4)
+        Pressures over k.
+    slopes, laplacians : ndarray, shape (2, F, F)
+        Derivatives along z over k, and Laplacians over k^2, by flows.
+    matrices : callable
+        ``matrices(lengths, gap, area, flux)``: M (n, F, F), real, for the lengths of wave vectors,
+        of which the first is 0, and whether the fluid has no net flux along each axis.
+    """
+
+    values: NDArray[np.complex128]
+    pressures: Array
+    slopes: Array
+    laplacians: Array
+    matrices: Callable[[Array, float, float, tuple[bool, bool]], Array]
+
+    @property
+    def columns(self) -> int:
+        """Components of a flow, C."""
+        return int(self.values.shape[2])
 
 
 class SlitModes(NamedTuple):
@@ -47,46 +70,49 @@ class SlitModes(NamedTuple):
 
     Attributes
     ----------
+    table : FlowTable
     gap : float
         The distance of the walls, H.
     vectors : ndarray, shape (2, 2)
         The lattice's, in rows.
     numbers, waves : ndarray, shape (M, 2)
-        The wave vectors, by their numbers along the reciprocal vectors, too.
-    matrices : ndarray, shape (M, 6, 6)
-        Twice M, for the opposite wave vectors.
-    flux : tuple of 2 bools
-        For each axis whether the fluid has no net flux.
+        The wave vectors, by their numbers along the reciprocal vectors, too; the first is 0.
+    matrices : ndarray, shape (M, F, F)
+        M; twice of it for wave vectors that have an opposite one.
     """
 
+    table: FlowTable
     gap: float
     vectors: Array
     numbers: NDArray[np.int64]
     waves: Array
     matrices: Array
-    flux: tuple[bool, bool]
 
     @classmethod
-    def of(cls, vectors: Array, gap: float, most: float, flux: tuple[bool, bool]) -> SlitModes:
+    def of(
+        cls, table: FlowTable, vectors: Array, gap: float, most: float, flux: tuple[bool, bool]
+    ) -> SlitModes:
         """Return the modes up to this length, for lattice vectors in rows, (2, 2)."""
         area, back = abs(float(np.linalg.det(vectors))), 2 * np.pi * np.linalg.inv(vectors).T
         first, second = (int(most * np.hypot(*row) / (2 * np.pi)) for row in vectors)
         i, j = np.meshgrid(np.arange(-first, first + 1), np.arange(second + 1), indexing="ij")
         numbers = np.stack([i, j], axis=-1)[(j > 0) | (i > 0)]
         numbers = numbers[np.hypot(*(numbers @ back).T) <= most]
+        numbers = np.concatenate([np.zeros_like(numbers, shape=(1, 2)), numbers])
         waves = numbers @ back
-        matrices = 2 * _matrices(np.hypot(*waves.T), gap, area)
-        return cls(gap, vectors, numbers, waves, matrices, flux)
+        matrices = table.matrices(np.hypot(*waves.T), gap, area, flux)
+        matrices[1:] *= 2
+        return cls(table, gap, vectors, numbers, waves, matrices)
+
+    @property
+    def total(self) -> int:
+        """How many modes there are, without k = 0."""
+        return 2 * len(self.waves) - 2
 
     @property
     def finest(self) -> float:
-        """Half the length of the shortest wave."""
-        return float(np.pi / self.lengths.max())
-
-    @property
-    def area(self) -> float:
-        """The area of a period."""
-        return abs(float(np.linalg.det(self.vectors)))
+        """Half the length of the shortest wave, and at most the distance of the walls."""
+        return float(np.pi / max(self.lengths.max(), np.pi / self.gap))
 
     @property
     def lengths(self) -> Array:
@@ -116,8 +142,21 @@ def _brackets(kappa: Array) -> list[Array]:
     return [np.where(kappa < 1, a, b) for a, b in zip(series, plain, strict=True)]
 
 
-def _matrices(lengths: Array, gap: float, area: float) -> Array:
-    """Return M (n, 6, 6), real and symmetric, for wave vectors of these lengths."""
+def _matrices(lengths: Array, gap: float, area: float, flux: tuple[bool, bool]) -> Array:
+    """Return M (n, 9, 9) of flows; at k = 0 double layers make it unsymmetric."""
+    matrices = np.zeros((len(lengths), 9, 9))
+    for axis in range(2):
+        no_flux = -24 * np.pi / (area * gap**3) if flux[axis] else 0.0
+        of_axis = -6 * np.pi * gap / area, -8 * np.pi / (area * gap), no_flux
+        matrices[0][(range(3 * axis, 3 * axis + 3),) * 2] = of_axis
+    # The fluid that double layers take away comes from everywhere between the walls.
+    matrices[0, 7, 8] = 8 * np.pi / (area * gap)
+    matrices[1:, :6, :6] = _of_waves(lengths[1:], gap, area)
+    return matrices
+
+
+def _of_waves(lengths: Array, gap: float, area: float) -> Array:
+    """Return M (n, 6, 6), real and symmetric, of the flows with waves of these lengths."""
     kappa = lengths * gap
     e, (b1, b2, d) = np.exp(-kappa), _brackets(kappa)
     matrices = np.zeros((len(kappa), 6, 6))
@@ -131,6 +170,33 @@ def _matrices(lengths: Array, gap: float, area: float) -> Array:
     matrices[:, 3, 3] = over * 4 * g2
     matrices[:, 4, 4], matrices[:, 5, 5] = 8 * e / (1 + e), -8 * e / (1 - e)
     return np.asarray(matrices * (np.pi / (area * lengths))[:, None, None])
+
+
+def _stokes() -> FlowTable:
+    """Return the table of flows of Stokes."""
+    values = np.zeros((2, 9, 3, 4), dtype=complex)
+    pressures, slopes, laplacians = np.zeros((2, 9, 4)), np.zeros((2, 9, 9)), np.zeros((2, 9, 9))
+    for axis, functions in enumerate((3, 3, 2)):
+        for n in range(functions):
+            values[0, 3 * axis + n, axis, n] = 1
+        slopes[0, 3 * axis + 1, 3 * axis] = 1
+    for second in (2, 5):  # z (H - z)
+        slopes[0, second, second - 1] = laplacians[0, second, second - 2] = -2
+    pressures[0, 8, 0] = 1
+    waves = values[1]
+    waves[0, 0, 0], waves[0, 2, 1] = 1j, 1
+    waves[1, 0, 3], waves[1, 2, 2], waves[1, 2, 1] = 1j, 1, -1
+    waves[2, 0, 1], waves[2, 2, 0] = 1j, 1
+    waves[3, 0, 1], waves[3, 0, 2], waves[3, 2, 3] = 1j, 1j, 1
+    waves[4, 1, 0] = waves[5, 1, 1] = 1
+    pressures[1, 1, 0] = pressures[1, 3, 1] = 2
+    for one, other in ((0, 2), (1, 3), (2, 0), (3, 1), (4, 5), (5, 4)):
+        slopes[1, one, other] = 1
+    slopes[1, 3, 0] = laplacians[1, 1, 0] = laplacians[1, 3, 2] = 2
+    return FlowTable(values, pressures, slopes, laplacians, _matrices)
+
+
+STOKES = _stokes()
 
 
 # What modes that are left out may add to the error, of what the tolerance promises.

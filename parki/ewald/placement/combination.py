@@ -16,27 +16,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.ewald.checks import Sample, finer_tolerance, promise
+from parki.ewald.checks import Sample, promise
 from parki.ewald.derivatives.between_walls import Correction, correction_of
 from parki.ewald.geometry.boxes import WHOLE
-from parki.ewald.pipeline.one_shot import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
-from parki.ewald.pipeline.replay import Applications, Replay, launch_mode, why_not
+from parki.ewald.pipeline.replay import Replay, launch_mode
 from parki.ewald.placement.placement import Placement
-from parki.ewald.placement.term import PlacedTerm, Places
+from parki.ewald.placement.term import CorrectionTerm, PlacedTerm, Places, Term
 from parki.ewald.points import check_outputs
-from parki.ewald.points.cloud import Cloud
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums.composite import Composite, by_density
-from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.plates import applied
 from parki.interchange import to_host
 from parki.typing import AnyArray
-
-
-def cloud_of(cloud: Cloud) -> Arrays:
-    """Return the sources as maps take them."""
-    return {"points": cloud.src, "norms": cloud.norms}
 
 
 class LinearCombination:
@@ -60,18 +52,18 @@ class LinearCombination:
         first = self.terms[0]
         self.plain = first.shared is None and first.group is None
         self.space = first.task.space
-        # Terms that take the densities of the one before.
-        self._again = [False, *(after.takes_as(one) for one, after in pairwise(self.terms))]
         self._records = placement.options.walled and self.space.adapter.records()
         # By densities: graphs of sums, and one of all.
-        self._graphs: dict[int, tuple[list[Replay | None], Replay]] = {}
+        self._graphs: dict[int, tuple[list[object], Replay]] = {}
         self._problem = ""  # why a device cannot record it
         # Plans that transpose, by result; and the versions of the points that these have.
         self._plans: dict[str, Any] = {}
         self._versions: dict[str, object] = {}
-        self._corrections: dict[Any, Correction] = {}  # by the box
-        # Recorded corrections, and the version of the points that they are for.
-        self._corrected: tuple[object, Applications] = object(), Applications("")
+        # The last correction by its box, and at the last points by their version.
+        self._corrections: dict[Any, Correction] = {}
+        self._corrected: tuple[object, CorrectionTerm | None] = None, None
+        # Terms that take the densities of the one before.
+        self._again = [False, *(after.takes_as(one) for one, after in pairwise(self.all_terms))]
 
     @property
     def terms(self) -> tuple[PlacedTerm, ...]:
@@ -96,16 +88,27 @@ class LinearCombination:
         return {n: (*several, *shape, count) for n, shape in self.request.results.items()}
 
     @property
-    def correction(self) -> Correction | None:
-        """What images in two walls lack in the present box; None without two walls."""
-        near, options = self.request.near, self.placement.options
-        if not options.corrected or not near:
-            return None
+    def all_terms(self) -> tuple[Term, ...]:
+        """Its sums at the present points; and last, between two walls, what their images lack."""
+        if not self.placement.options.corrected or not self.request.near:
+            return self.terms
+        version, last = self._corrected
+        if last is None or version is not self.placement.version:
+            cloud = self.placement.cloud
+            places = Places(WHOLE, {}, {}).moved(cloud.trg, cloud.src, cloud.norms)
+            last = CorrectionTerm(self._correction, places)
+            self._corrected = self.placement.version, last
+        return *self.terms, last
+
+    @property
+    def _correction(self) -> Correction:
+        """What images in two walls lack in the present box."""
+        options = self.placement.options
         count = self.counts[1] if options.densities == "any" else 1
         key = count, str(options.box)
         if key not in self._corrections:
             made = correction_of(
-                near,
+                self.request.near,
                 options,
                 sources=count,
                 components=math.prod(self.request.density),
@@ -114,32 +117,6 @@ class LinearCombination:
             )
             self._corrections = {key: made}
         return self._corrections[key]
-
-    def _correct(self, values: AnyArray, totals: dict[str, Any], watch: Watch) -> None:
-        """Add the correction to results (k, rows, N), where there is one.
-
-        A device records it, for the present points alone.
-        """
-        if not len(values) or (correction := self.correction) is None:
-            return
-        cloud, version = self.placement.cloud, self.placement.version
-        if not self._records or watch is not unwatched:
-            correction.add(values, totals, cloud_of(cloud), cloud.trg)
-            return
-        if self._corrected[0] is not version:
-            problem = why_not(self.space, self.terms[0].task.executor, *self.counts)
-            self._corrected = version, Applications(problem)
-        parts = {name: np.empty_like(total) for name, total in totals.items()}
-
-        def work(arrays: dict[str, AnyArray]) -> None:
-            for name in parts:
-                arrays[name].fill(0)
-            rows = {name: arrays[name] for name in parts}
-            correction.add(arrays["dens"], rows, cloud_of(cloud), cloud.trg)
-
-        self._corrected[1].repeat(self.space, (len(values), False), work, {"dens": values}, parts)
-        for name, part in parts.items():
-            totals[name] += part
 
     # ------------------------------------------------------------------ apply
     def apply(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
@@ -158,9 +135,6 @@ class LinearCombination:
             self._sum(values, totals, watch)
             if self.placement.commit_pending():
                 self._sum(values, totals, watch)
-        if not self.plain:
-            self._correct(values, totals, watch)
-            self._apply_voltage(totals, self.placement.cloud.trg)
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
 
@@ -175,30 +149,28 @@ class LinearCombination:
             self.terms[0].sum.overwrite(totals, values, watch)
             return
         results, places, dens = [], list[Places](), None
-        for term, again in zip(self.terms, self._again, strict=True):
+        for term, again in zip(self.all_terms, self._again, strict=True):
             dens = dens if again else term.densities(values)
-            results.append(term.summed(dens, watch))
             places.append(cast(Places, term.places))
+            results.append(term.summed(dens, watch, places[-1]))
         self._add(results, totals, places)
 
     def _add(self, results: list[Any], totals: dict[str, Any], places: list[Places]) -> None:
         """Overwrite results (k, rows, N) by the results of all terms, at places."""
         for array in totals.values():
             array.fill(0)
-        for term, rows, where in zip(self.terms, results, places, strict=True):
+        for term, rows, where in zip(self.all_terms, results, places, strict=True):
             term.add_results(rows, totals, where)
+        self._apply_voltage(totals, places[0].of_targets["points"])
 
     def _recorded(self, values: AnyArray, totals: dict[str, Any]) -> bool:
         """Sum near a wall by one graph, if a device has one of each term.
 
         All arrays of points are copied as densities are: another cloud has others.
         """
-        terms, many, cloud = self.terms, len(values), self.placement.cloud
-        if self._problem:
-            return False
-        counts = [many * len(cast(Any, term.shared).lists) for term in terms]
-        graphs = [m.sum.pipeline.recorded(n) for m, n in zip(terms, counts, strict=True)]
-        if None in graphs or any(term.columns is not WHOLE for term in terms):
+        terms, many, cloud = self.all_terms, len(values), self.placement.cloud
+        graphs = [term.recorded(many) for term in terms]
+        if self._problem or None in graphs:
             return False
 
         def work(arrays: dict[str, AnyArray]) -> None:
@@ -211,7 +183,7 @@ class LinearCombination:
                 rest = partial(run, first + 1) if first + 1 < len(terms) else None
                 with self.space.adapter.beside(rest):
                     dens = terms[first].densities(arrays["dens"], places[first].of_sources)
-                    results[first] = terms[first].summed(dens, unwatched)
+                    results[first] = terms[first].summed(dens, unwatched, places[first])
 
             run()
             self._add(results, {name: arrays[name] for name in totals}, places)
@@ -227,12 +199,10 @@ class LinearCombination:
         return not self.placement.commit_pending()
 
     def describe(self) -> list[str]:
-        """Return lines on the correction, and why there is no graph of all terms, if so."""
-        lines = []
-        if self.correction is not None:
-            lines.append(self.correction.describe() + self._corrected[1].describe())
+        """Return all terms in words, and why there is no graph of them, if so."""
+        lines = [term.describe() for term in self.all_terms]
         if self._problem:
-            lines.append(f"  launches of all sums: {launch_mode(self._problem)}")
+            lines.insert(0, f"  launches of all sums: {launch_mode(self._problem)}")
         return lines
 
     # ------------------------------------------------------------------ transposed
@@ -308,11 +278,8 @@ class LinearCombination:
         if self.plain:
             return self.terms[0].transposed(values, rows)
         dens = np.zeros_like(first, shape=(len(first), rows, self.counts[1]))
-        for term in self.terms if len(first) else ():
+        for term in self.all_terms if len(first) else ():
             dens[..., term.columns.place("src")] += term.transposed(values, rows)
-        if len(first) and (correction := self.correction) is not None:
-            cloud = self.placement.cloud
-            dens += correction.transposed(values, cloud.trg, cloud_of(cloud), rows)
         return dens
 
     # ------------------------------------------------------------------ errors
@@ -328,14 +295,10 @@ class LinearCombination:
         values = values if several else values[None]
         shape = len(values), 1 if systems is None else systems.count
         totals = {name: np.zeros(shape) for name in self.request.results}
-        for term in self.terms if len(values) else ():
+        for term in self.all_terms if len(values) else ():
             for name, bound in term.bounds(values):
                 total = totals[name]
                 total[:, term.numbers] += np.reshape(bound, (len(values), -1))
-        if len(values) and (correction := self.correction) is not None:
-            cloud = cloud_of(self.placement.cloud)
-            for name, bound in correction.bounds(values, cloud).items():
-                totals[name] += bound[:, None]
         per_result = [total if systems else total[:, 0] for total in totals.values()]
         if several:
             return tuple(per_result)
@@ -351,34 +314,8 @@ class LinearCombination:
             name: np.zeros_like(values, shape=(1, size, count), dtype=np.float64)
             for name, size in rows.items()
         }
-        for term in self.terms:
-            of_term, at = sample.of(to_host(term.columns.targets))
-            if not self.placement.ranks.sum(of_term.size):
-                continue
-            places = term.places
-            if places is None:
-                places = Places(WHOLE, {}, {"points": term.sum.cloud.arrays["trg"]})
-            dens = term.shaped(term.densities(values[None]))
-            cloud, places_of = sample.cloud(term.sum, of_term)
-            engine, want = self.placement.ranks.engine(), term.sum.want
-            placed = place_and_sum(engine, term.kernel, cloud, dens.astype(np.float64), want)
-            results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
-            sampled = {
-                name: array[..., places_of].reshape(len(dens), size, -1)
-                for (name, size), array in zip(placed[0].sizes.items(), results, strict=True)
-            }
-            columns = term.columns.among(of_term, at)
-            of_targets = {
-                n: a[..., of_term].astype(np.float64) for n, a in places.of_targets.items()
-            }
-            places = places._replace(columns=columns, of_targets=of_targets)
-            term.add_results(sampled, totals, places)
+        for term in self.all_terms:
+            term.add_exact(sample, values[None], totals, self.placement.ranks)
         chosen = self.space.array_module.asarray(sample.chosen)
-        trg = self.placement.cloud.trg[:, chosen]
-        self._apply_voltage(totals, to_host(trg))
-        if (correction := self.correction) is not None:
-            cloud, near = self.placement.cloud, self.request.near
-            finer = finer_tolerance(correction.tolerance)
-            made = Correction(near, self.placement.options, tolerance=finer, space=self.space)
-            made.add(values[None], totals, cloud_of(cloud), trg)
+        self._apply_voltage(totals, to_host(self.placement.cloud.trg[:, chosen]))
         return {name: total[0] for name, total in totals.items()}

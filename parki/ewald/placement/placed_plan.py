@@ -229,22 +229,17 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
 
         The parts of several sums are named by the sum and the part.
         """
-        correction = self._combination.correction
         if len(self.terms) == 1:
             return self.terms[0].memory
         parts: dict[str, float] = {}
         held = peak = 0.0
-        for term in self.terms:
+        for term in self._combination.all_terms:
             if (memory := term.memory) is not None:
                 peak = max(peak, sum(parts.values()) + memory.peak)  # made one after the other
                 for name, size in memory.parts.items():
-                    label = f"{term.kernel} {name}"
+                    label = f"{term.kernel} {name}".strip()
                     parts[label] = parts.get(label, 0.0) + size
                 held += memory.held
-        if correction is not None:
-            count = max(self.n_targets, self.n_sources)
-            parts["correction"] = correction.flow.bytes(count, self.dtype)
-            peak = max(peak, sum(parts.values()))
         return Memory(parts, held, peak)
 
     # ------------------------------------------------------------------ other points
@@ -314,11 +309,10 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
     def describe(self) -> str:
         """Return the sum, the points and the chosen parameters as text of a few lines."""
         with self.exclusive():
-            parts: list[str] = [term.describe() for term in self.terms]
+            parts: list[str] = self._combination.describe()
             if self._combination.plain:
                 return parts[0]
-            head = f"{self._request.name}: {self._of_parts}"
-            return "\n".join([head, *self._combination.describe(), *parts])
+            return "\n".join([f"{self._request.name}: {self._of_parts}", *parts])
 
     @property
     def _of_parts(self) -> str:

@@ -1,4 +1,8 @@
-"""`PlacedTerm`: one sum of a linear combination, with the maps around it."""
+"""`PlacedTerm`: one sum of a linear combination, with the maps around it.
+
+Between two walls there is a `CorrectionTerm`, too, which no sum has. Densities, results, transposes
+and bounds of both are taken in the same way.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,21 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from parki.ewald.checks import promise
+from parki.ewald.checks import Sample, finer_tolerance, promise
 from parki.ewald.choice.memory import Memory
+from parki.ewald.derivatives.between_walls import Correction, CorrectionAtPoints
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.describe import describe
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.pipeline.ewald_sum import EwaldSum
+from parki.ewald.pipeline.one_shot import place_and_sum
 from parki.ewald.pipeline.protocol import Watch
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums.composite import SharedAddend
 from parki.ewald.sums.maps import Arrays, factors, weights
 from parki.ewald.task import Task
+from parki.interchange import to_host
+from parki.runtime.forks import cached_property
 from parki.typing import AnyArray
 
 
@@ -99,8 +108,10 @@ class PlacedTerm:
         return slice(None) if self.group is None else self.group.numbers
 
     # ------------------------------------------------------------------ maps
-    def takes_as(self, other: PlacedTerm) -> bool:
+    def takes_as(self, other: Term) -> bool:
         """Return whether the same maps make its densities and the other term's."""
+        if isinstance(other, CorrectionTerm):
+            return False
         one, same = self.shared, other.shared
         if one is None or same is None or self.group is not other.group:
             return False
@@ -117,9 +128,9 @@ class PlacedTerm:
             v = self.shared.densities(v, cloud or cast(Places, self.places).of_sources)
         return self.sum.task.xp.ascontiguousarray(v)
 
-    def summed(self, dens: AnyArray, watch: Watch) -> Arrays:
+    def summed(self, dens: AnyArray, watch: Watch, places: Places) -> Arrays:
         """Return the results (k, rows, N) of the sum, by name, for densities of the sum."""
-        many, count = len(dens), cast(Places, self.places).of_targets["points"].shape[1]
+        many, count = len(dens), places.of_targets["points"].shape[1]
         rows = {
             name: np.empty_like(dens, shape=(many, size, count))
             for name, size in self.sum.sizes.items()
@@ -146,6 +157,36 @@ class PlacedTerm:
                 for addend in addends:
                     totals[addend.of][n][:, at] += addend.results(by_name, places.of_targets)
             done += len(totals[addends[0].of])
+
+    def recorded(self, many: int) -> object | None:
+        """Return the graph of the sum of ``many`` densities of the plan, if there is one."""
+        if self.columns is not WHOLE:
+            return None
+        shared = cast(SharedAddend, self.shared)
+        graph: object | None = self.sum.pipeline.recorded(many * len(shared.lists))
+        return graph
+
+    def add_exact(self, sample: Sample, values: AnyArray, totals: Arrays, ranks: Ranks) -> None:
+        """Add results at sampled targets by other parameters, of densities (1, rows, N)."""
+        of_term, at = sample.of(to_host(self.columns.targets))
+        if not ranks.sum(of_term.size):
+            return
+        places = self.places
+        if places is None:
+            places = Places(WHOLE, {}, {"points": self.sum.cloud.arrays["trg"]})
+        dens = self.shaped(self.densities(values))
+        cloud, places_of = sample.cloud(self.sum, of_term)
+        exact, want = dens.astype(np.float64), self.sum.want
+        placed = place_and_sum(ranks.engine(), self.kernel, cloud, exact, want)
+        results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
+        sampled = {
+            name: array[..., places_of].reshape(len(dens), size, -1)
+            for (name, size), array in zip(placed[0].sizes.items(), results, strict=True)
+        }
+        columns = self.columns.among(of_term, at)
+        of_targets = {n: a[..., of_term].astype(np.float64) for n, a in places.of_targets.items()}
+        places = places._replace(columns=columns, of_targets=of_targets)
+        self.add_results(sampled, totals, places)
 
     # ------------------------------------------------------------------ transposed
     def transposed(self, values: dict[str, Any], rows: int) -> Any:
@@ -188,3 +229,86 @@ class PlacedTerm:
                 for name, factor in factors(weights(addend.results, sizes, cloud)).items():
                     own_bounds = bounds[name][n * many : (n + 1) * many]
                     yield addend.of, ranks.max(factor) * own_bounds
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectionTerm:
+    """What images in two walls lack, at the points of a plan. At other points it is another one.
+
+    Nothing is placed for it before a sum: a graph takes the points as all other terms do.
+
+    Attributes
+    ----------
+    correction : Correction
+        In the present box.
+    places : Places
+    """
+
+    correction: Correction
+    places: Places
+    columns = WHOLE
+    numbers = slice(None)
+
+    @cached_property
+    def _here(self) -> CorrectionAtPoints:
+        return self._at(self.places)
+
+    def _at(self, places: Places) -> CorrectionAtPoints:
+        return self.correction.place(places.of_sources, places.of_targets)
+
+    def takes_as(self, other: Term) -> bool:
+        """Return whether it has the densities of another term: see `PlacedTerm.takes_as`."""
+        return False
+
+    def densities(self, values: AnyArray, cloud: Arrays | None = None) -> Any:
+        """Return the densities (k, rows, N), which are the plan's."""
+        return values
+
+    def summed(self, dens: AnyArray, watch: Watch, places: Places) -> Arrays:
+        """Return the results (k, rows, N), by name, at these places."""
+        here = self._here if places is self.places else self._at(places)
+        with watch("correction"):
+            results = here.summed(dens)
+        self.correction.launched = True
+        return results
+
+    def add_results(self, results: Arrays, totals: Arrays, places: Places) -> None:
+        """Add results to the results of the plan, all (k, rows, N)."""
+        for name, total in totals.items():
+            total += results[name].astype(total.dtype, copy=False)
+
+    def recorded(self, many: int) -> object | None:
+        """Return the correction, which graphs have, once its tables are on the device."""
+        return self.correction if self.correction.launched else None
+
+    def add_exact(self, sample: Sample, values: AnyArray, totals: Arrays, ranks: Ranks) -> None:
+        """Add results at sampled targets by more modes, of densities (1, rows, N)."""
+        chosen = self.correction.flow.xp.asarray(sample.chosen)
+        targets = {n: array[..., chosen] for n, array in self.places.of_targets.items()}
+        finer = self.correction.finer(finer_tolerance(self.correction.tolerance))
+        results = finer.place(self.places.of_sources, targets).summed(values)
+        self.add_results(results, totals, self.places)
+
+    def transposed(self, values: dict[str, Any], rows: int) -> Any:
+        """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
+        return self._here.transposed(values, rows)
+
+    def bounds(self, values: AnyArray) -> Iterator[tuple[str, Any]]:
+        """Yield bounds (k,) of the errors that densities (k, rows, N) have."""
+        yield from self.correction.bounds(values, self.places.of_sources).items()
+
+    def describe(self) -> str:
+        """Return the walls and the modes as a line."""
+        return self.correction.describe()
+
+    @property
+    def memory(self) -> Memory:
+        """Bytes that grids and tables need, as predicted."""
+        clouds = self.places.of_sources, self.places.of_targets
+        size = self.correction.flow.bytes(max(cloud["points"].shape[1] for cloud in clouds))
+        return Memory({"": size}, 0.0, size)
+
+    kernel = "correction"
+
+
+Term = PlacedTerm | CorrectionTerm

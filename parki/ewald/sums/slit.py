@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.maps import Arrays, Curved, Map, still
+from parki.ewald.sums.maps import Arrays, Curved, Map, fixed, still
 from parki.ewald.sums.stokes_rotlet import torques_as_dipoles
 from parki.ewald.sums.wall_images import mirrored
 from parki.typing import AnyArray
@@ -145,5 +147,32 @@ SOURCES: dict[str, dict[str, Map]] = {
         "p": lambda dens, cloud: _sinks(dens[3:], cloud),
     },
 }
-# For each result that sums have, what is taken of the correction's flow, in the same words.
-TARGETS = {"u": ("",), "p": ("p",), "grad_u": ("x", "y", "z")}
+
+
+@fixed
+def _value(results: Arrays, cloud: Arrays) -> AnyArray:
+    return results[""]
+
+
+@fixed
+def _pressure(results: Arrays, cloud: Arrays) -> AnyArray:
+    return results["p"]
+
+
+@fixed
+def _slopes(results: Arrays, cloud: Arrays) -> AnyArray:
+    """Return the gradient: row 3 j + k is the derivative of component j along axis k."""
+    first = results["x"]
+    rows = np.empty_like(first, shape=(3 * len(first), *first.shape[1:]))
+    for axis, name in enumerate("xyz"):
+        rows[axis::3] = results[name]
+    return rows
+
+
+# For each result that sums have, what is taken of the correction's flow, in the same words, and
+# what is made of it.
+TARGETS = {
+    "u": Addend("", ("",), _value),
+    "p": Addend("", ("p",), _pressure),
+    "grad_u": Addend("", ("x", "y", "z"), _slopes),
+}
