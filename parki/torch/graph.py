@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from parki.core import LinearMap, second
+from parki.meaning import hidden
 from parki.torch import operators, sums
 from parki.torch.constants import of_change, read
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
-from parki.torch.sums import INPUTS, named
+from parki.torch.sums import ALL, INPUTS, named
 from parki.typing import AnyArray
 
 # As operators do: where the compiler leaves a call to Python, it would compile what they run.
@@ -65,12 +66,12 @@ def _push(call: Call, inputs: Named, moves: list[Named]) -> Any:
 def _pull(call: Call, inputs: Named, values: AnyArray, wrt: Any, moves: list[Named]) -> Named:
     """Return derivatives of a sum or of its change, in the graph; those that are zero are left out.
 
-    ``wrt`` says of each input whether it is asked for.
+    ``wrt`` says of each input, and then of the values, whether it is asked for.
     """
     kernel, options = call
     inputs, others = _placed(inputs, moves)
     alone = len(others) < len(moves)  # densities moved alone, and it depends on no others
-    names = [n for n, wanted in zip(INPUTS, wrt, strict=True) if wanted]
+    names = [n for n, wanted in zip(ALL, wrt, strict=False) if wanted]
     names = [name for name in names if not (alone and name == "dens")]
     if values is None or not names or not all(others):
         return {}
@@ -203,8 +204,12 @@ class SavedSum(SumFunction):
             parts = pulled_from_saved(kernel, read(options), wrt, (*tensors, values), results)
             if parts:
                 return None, None, *map(parts.get, INPUTS)
-        inputs, *moves = _lists(tensors)
-        return None, None, *_back(ctx.call, inputs, values, moves, needs)
+        inputs = named(tensors)
+        if values is None or torch.is_grad_enabled() is False or hidden(values):
+            return None, None, *_back(ctx.call, inputs, values, [], needs)
+        arguments = *ctx.call, " ".join(wrt), *tensors, *[None] * 5, values, *results
+        parts = dict(zip(wrt, SavedPull.apply(*arguments), strict=True))
+        return None, None, *map(parts.get, INPUTS)
 
     @staticmethod
     @torch.compiler.disable
@@ -215,7 +220,10 @@ class SavedSum(SumFunction):
 
 
 class Pull(_Mapped):
-    """The derivatives of a sum, or of its change, in the graph: linear in values and moves."""
+    """The derivatives of a sum, or of its change, in the graph: linear in values and moves.
+
+    Those of a change may be by the values, too; they have no derivatives then.
+    """
 
     mapper = staticmethod(map_pull)
 
@@ -234,11 +242,17 @@ class Pull(_Mapped):
     @staticmethod
     def backward(ctx: Any, *parts: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        *needs, by_values = ctx.needs_input_grad[3:]
+        *needs, by_values = ctx.needs_input_grad[3:14]
         *tensors, values = ctx.saved_tensors
         inputs, *moves = _lists(tensors)
         pairs = zip(ctx.wrt, parts, strict=True)
-        if changes := {name: part for name, part in pairs if part is not None}:
+        changes = {name: part for name, part in pairs if part is not None}
+        if "values" in changes:
+            second.refuse_third()
+        if changes and by_values and not (moves or torch.is_grad_enabled()):
+            every = _pull(ctx.call, inputs, values, (*needs[:5], True), [changes])
+            return None, None, None, *map(every.get, INPUTS), *[None] * 5, every.get("values")
+        if changes:
             back = _back(ctx.call, inputs, values, [*moves, changes], needs)
             linear = _push(ctx.call, inputs, [changes, *moves]) if by_values else None
             return None, None, None, *back, linear
@@ -256,6 +270,35 @@ class Pull(_Mapped):
         parts = [_pull(ctx.call, inputs, v, wrt, moves) for v, inputs, *moves in lists]
         results = zip(ctx.wrt, ctx.saved_tensors[11:], strict=True)
         return tuple(_total([part[n] for part in parts if n in part], of) for n, of in results)
+
+
+class SavedPull(Pull):
+    """The first derivatives of a sum, in the graph, by what it has saved: see `SavedSum`."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[Any, ...]:
+        """Return the derivatives by the inputs named."""
+        (kernel, options, wrt), tensors, saved = arguments[:3], arguments[3:14], arguments[14:]
+        names, given = tuple(wrt.split()), (*tensors[:5], tensors[10])
+        parts = pulled_from_saved(kernel, read(options), names, given, saved)
+        return tuple(map(parts.get, names)) if parts else Pull.forward(*arguments[:14])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
+        """Keep what derivatives need."""
+        Pull.setup_context(ctx, inputs[:14], output)
+        ctx.saved = len(inputs) - 14
+
+    @staticmethod
+    def backward(ctx: Any, *parts: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the derivatives."""
+        return *Pull.backward(ctx, *parts), *[None] * ctx.saved
+
+    @staticmethod
+    @torch.compiler.disable
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the change of the derivatives."""
+        return Pull.jvp(ctx, *tangents[:14])
 
 
 class Push(_OfInputs):

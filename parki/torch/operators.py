@@ -17,7 +17,7 @@ import torch
 from parki.core import SUMS, AnyPlan, LinearMap
 from parki.errors import ParkiValueError
 from parki.torch.constants import read
-from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
+from parki.torch.sums import ALL, plain, pulled, pushed, summed
 from parki.torch.sums import named as by_name
 from parki.typing import AnyArray, AnyKernel
 
@@ -93,6 +93,7 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *tensors: Any) -> Derivati
     # Several values give one derivative by densities each; other derivatives are added up.
     many = values.shape[: values.ndim - len(SUMS[kernel].value_shape(0))]
     axes = len(SUMS[kernel].density_shape(0))
+    shapes["values"] = values.shape
     shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - axes :])
     return by_input({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
@@ -110,13 +111,13 @@ def _apply_shape(handle: int, transposed: bool, of_change: bool, values: AnyArra
 
 
 def by_input(derivatives: dict[str, Any], like: Any) -> Derivatives:
-    """Return derivatives by all inputs; missing ones are empty."""
-    return tuple(derivatives.get(name, like.new_empty(0)) for name in INPUTS)
+    """Return derivatives by all inputs and by values; missing ones are empty."""
+    return tuple(derivatives.get(name, like.new_empty(0)) for name in ALL)
 
 
 def named(wrt: str, derivatives: Derivatives) -> tuple[Any, ...]:
     """Return the derivatives by the named inputs."""
-    return tuple(derivatives[INPUTS.index(name)] for name in wrt.split())
+    return tuple(derivatives[ALL.index(name)] for name in wrt.split())
 
 
 def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
@@ -141,7 +142,7 @@ def differentiate(name: str, function: Any) -> None:
 
 _CHANGES = "Tensor? {0}_trg, Tensor? {0}_src, Tensor? {0}_dens, Tensor? {0}_norms, Tensor? {0}_box"
 _MOVES = _CHANGES.format("of")
-_ALL = "(Tensor, Tensor, Tensor, Tensor, Tensor)"
+_ALL = "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 sum = _define("sum", f"({ARGUMENTS.format('')}) -> Tensor", _sum, _sum_shape)
 pull = _define(
     "pull",

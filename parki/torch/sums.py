@@ -16,6 +16,7 @@ from parki.meaning import hidden, values_of
 from parki.typing import AnyArray, AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms", "box")
+ALL = (*INPUTS, "values")  # by which there are derivatives
 
 
 class SumOptions(NamedTuple):

@@ -100,6 +100,11 @@ class SumOfPoints(NamedTuple):
         want = max(self.want, other.want, key=len)
         return self._replace(dens=xp.concatenate([self.dens, other.dens]), want=want)
 
+    def strained(self) -> tuple[list[Arrays], AnyArray]:
+        """Return the results of one density, and the derivative by strains of its own product."""
+        results, strain = self._summed(strained=True)
+        return by_density(self.want, results), strain[0]
+
     def strained_with(self, other: SumOfPoints) -> tuple[list[Arrays], AnyArray]:
         """Return the results of both, of one density each, and a derivative by strains.
 
@@ -134,7 +139,8 @@ def all_rows(
 ) -> list[dict[Any, list[AnyArray]]]:
     """Return the rows of several composites, by one sum in the place of those that `joins`.
 
-    ``strains``, if it is given, takes the derivative by strains of such a sum of two densities.
+    ``strains``, if it is given, takes the derivative by strains of such a sum of two densities; or
+    of the one composite, of one density.
     """
     done: list[dict[Any, list[AnyArray]]] = [{} for _ in steps]
     calls = dict[int, SumOfPoints]()
@@ -152,8 +158,9 @@ def all_rows(
         groups = [[n, *_partners(n, calls)] for n in calls]
         first, *others = group = min(groups, key=len)
         members = {n: calls.pop(n) for n in group}
-        if strains is not None and others:
-            results, strain = members[first].strained_with(members[others[0]])
+        if strains is not None and (others or len(steps) == 1):
+            call = members[first]
+            results, strain = call.strained_with(members[others[0]]) if others else call.strained()
             strains.append(strain)
         else:
             results = reduce(SumOfPoints.joined, members.values()).summed()

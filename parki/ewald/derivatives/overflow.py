@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +31,7 @@ def passed_on(
     run: Callable[[list[Arrays], Arrays], dict[str, AnyArray]],
     in_rows: Collection[str],
     fixed: Arrays = MappingProxyType({}),
+    apart: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, AnyArray]:
     """Return the results of ``run``, which are NaN where they depend on NaN or infinity.
 
@@ -47,10 +50,13 @@ def passed_on(
         Results with a row for each of several; others are sums of all.
     fixed : dict
         A last list, in which results need not be linear, and which keeps its size.
+    apart : dict of str to int
+        For results that do not depend on one of the lists, which one that is.
     """
-    bad, power, shift, taken = np.zeros((), dtype=bool), 0, 0, list[Arrays]()
+    shift, taken = 0, list[Arrays]()
+    bad, powers = [np.zeros((), dtype=bool) for _ in (fixed, *lists)], list[int]()
     sizes = _sizes((fixed, *lists), axes)
-    for by_name, rows_of in zip((fixed, *lists), sizes, strict=True):
+    for place, (by_name, rows_of) in enumerate(zip((fixed, *lists), sizes, strict=True)):
         largest, finite = 0.0, {**by_name}
         least, most = 0.0, math.inf
         for name, array in by_name.items():
@@ -59,18 +65,24 @@ def passed_on(
                 rows = rows_of[name]
                 lost = ~(rows <= top)
                 finite[name] = _filled(array, lost, 0)
-                bad, largest = bad | lost, max(largest, float(np.where(lost, 0, rows).max()))
+                bad[place] = bad[place] | lost
+                largest = max(largest, float(np.where(lost, 0, rows).max()))
             least, most = _limits(options, top)
         # Products with what keeps its size are of moderate size as well.
         shift = (max(0, shift) if len(taken) == 1 else 0) + _shift(largest, least, most)
-        if taken and shift:
-            power += shift
+        powers.append(shift if taken else 0)
+        if powers[-1]:
             finite = {name: np.ldexp(array, -shift) for name, array in finite.items()}
         taken.append(finite)
     with np.errstate(over="ignore", invalid="ignore"):  # results may overflow
         results = run(taken[1:], taken[0])
-        results = {n: np.ldexp(part, power) for n, part in results.items()} if power else results
-    return {n: _filled(a, bad if n in in_rows else bad.any(), np.nan) for n, a in results.items()}
+        for name, part in results.items():
+            on = [n for n in range(len(taken)) if n != apart.get(name, -1) + 1]
+            if power := sum(powers[n] for n in on):
+                part = np.ldexp(part, power)
+            lost = reduce(or_, [bad[n] for n in on])
+            results[name] = _filled(part, lost if name in in_rows else lost.any(), np.nan)
+    return results
 
 
 def _sizes(lists: Sequence[Arrays], axes: Mapping[str, int]) -> list[dict[str, AnyArray]]:

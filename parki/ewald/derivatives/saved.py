@@ -1,28 +1,18 @@
-"""First derivatives of a sum from what was saved of it: gradients, and the derivative by strains.
+"""First derivatives of a symmetric sum from what was saved of it: gradients, and by strains.
 
-A sum that is its own transpose, at targets that are its sources, has the product ``w.u`` with
-values w. The derivative by a point has two parts: ``w.grad u`` as of a target, and as of a source
-``q.grad u_w``, with its density q and the sum of w. Where the values are a multiple of the density,
-as for an energy, the sum of w is that multiple of the sum itself. So an energy with its forces, and
-with its stress, is one sum.
+See `symmetric`. An energy with its forces, and with its stress, is one sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-
-from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.overflow import passed_on
-from parki.ewald.far.strain import of_modes_alone
+from parki.ewald.derivatives.symmetric import by_box, is_symmetric, multiple
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import result_shape
-from parki.ewald.sums import SUMS
-from parki.ewald.sums.adjoint import velocity
 from parki.interchange import as_array, as_given
 from parki.memory import telling
 from parki.settings import read_once
@@ -30,20 +20,12 @@ from parki.typing import AnyArray
 
 Arrays = Mapping[str, AnyArray]  # by names of inputs
 NAMES = ("u", "grad_u", "strain")
-ROUNDING = 16  # units of roundoff within which values are a multiple of the density
 
 
 def saves(kernel: str, options: EwaldOptions, batch: Batch, names: frozenset[str]) -> bool:
     """Return whether a sum of one density, with inputs of these names, has such derivatives."""
-    kind = SUMS[kernel]
-    record = kind.adjoints.get("u")
-    if record is None or (record.kernel, record.results) != (kernel, velocity):
-        return False
-    if not record.symmetric or record.others or kind.pair.point_radii is not None:
-        return False
-    plain = options.expert == options.of_derivatives.expert and not options.walled
-    strained = "box" not in names or (of_modes_alone(kind) and any(options.periodic))
-    return plain and strained and bool(kind.terms["grad_u"]) and batch.boxes is None
+    plain = options.expert == options.of_derivatives.expert
+    return plain and is_symmetric(kernel, options, batch, names)
 
 
 @telling
@@ -84,7 +66,7 @@ def pulled(
     values are no multiple of the density, and the box is asked for.
     """
     results = dict(zip(NAMES, saved, strict=False))
-    factor = _multiple(values, inputs["dens"])
+    factor = multiple(values, inputs["dens"])
     if factor is not None:
         of_values = {name: factor * array for name, array in results.items()}
         return _derivatives(kernel, options, inputs, values, results, of_values, names)
@@ -126,31 +108,6 @@ def _derivatives(
         parts = [(a * b).sum(axis=0) for a, b in zip(rows, slopes, strict=True)]
         derivatives["trg"] = parts[0] + parts[1]
     if "box" in names:
-        straight = inputs["box"].ndim == 1
-        strained = x, derivatives["trg"], of_values["strain"][0], q, w
-        x, slopes, strain, q, w = (as_array("saved", array) for array in strained)
-        lattice = by_lattice(
-            kernel,
-            x,
-            x,
-            q[None],
-            None,
-            options,
-            values={"u": w[None]},
-            moves=[(x, slopes)],
-            strains=[strain],
-            straight=straight,
-        )
-        by_box = lattice.diagonal().copy() if straight else lattice
-        derivatives["box"] = as_given(by_box, inputs["box"])
+        found = inputs, derivatives["trg"], of_values["strain"][0], w
+        derivatives["box"] = by_box(kernel, options, *found)
     return {name: derivatives[name] for name in names}
-
-
-def _multiple(values: AnyArray, density: AnyArray) -> Any:
-    """Return the number that a density is multiplied by, up to rounding; None if there is none."""
-    unit = 2.0**-52 if values.dtype.itemsize == 8 else 2.0**-23
-    with np.errstate(all="ignore"):  # no number is within NaN
-        factor = (values * density).sum() / (density * density).sum()
-        rest = abs(values - factor * density).max()
-        most = ROUNDING * unit * abs(values).max()
-    return factor if bool(rest <= most) else None

@@ -3,7 +3,8 @@
 A sum has the change J m for moves m of its inputs; values v times this have derivatives by m, which
 are J^T v. Both of these change with the inputs: see `parki.ewald.sums.changes`. The change of J m
 for other moves m' is symmetric in m and m', and its product with v has derivatives by m', which are
-the change of J^T v for m. So two functions have all first and second derivatives.
+the change of J^T v for m. So two functions have all first and second derivatives. The derivative
+by v is J m itself, so that one of them has those by all that such a product depends on.
 
 A box that moves strains itself and the points, which then move back. Along the strain sums of
 charges have changes that are sums again, at the same placement: see `Stages.run_changed`. Other
@@ -15,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, reduce
 from operator import add
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives import vjp
+from parki.ewald.derivatives import symmetric, vjp
 from parki.ewald.derivatives.by_box import check_box, finer, follows, strained, vectors_of
 from parki.ewald.derivatives.overflow import passed_on
 from parki.ewald.geometry.systems import Batch
@@ -51,9 +52,16 @@ def pulled(
 ) -> dict[str, AnyArray]:
     """Return derivatives, by names of inputs, of values times a sum or its change for moves.
 
-    Targets that are the sources have derivatives in both roles. Values, densities and moves that
+    "values" among the names are the values, by which the derivative is the sum, or its change. They
+    may have moves as well, for which the derivatives change. Targets that are the sources have derivatives in both roles. Values, densities and moves that
     are not finite give NaN.
     """
+    if "values" in moves:
+        others = {name: move for name, move in moves.items() if name != "values"}
+        by = tuple(name for name in names if name != "values")
+        found = [pulled(kernel, options, batch, inputs, moves["values"], by)] if by else []
+        found += [pulled(kernel, options, batch, inputs, values, names, others)] if others else []
+        return _added(found, names, {**inputs, "values": values})
     points = arrays(inputs)
     lists = arrays({"values": values}), arrays(moves)
 
@@ -62,9 +70,21 @@ def pulled(
         there = {**points, **dens}
         return _pulled(kernel, options, batch, there, weights["values"], names, left)
 
+    in_rows, by_moves = ("dens", "values"), {"values": 0}
     with read_once():
-        derivatives = passed_on(options, lists, axes(kernel), run, ("dens",), density(points))
+        derivatives = passed_on(
+            options, lists, axes(kernel), run, in_rows, density(points), by_moves
+        )
     return {name: as_given(array, values) for name, array in derivatives.items()}
+
+
+def _added(parts: list[dict[str, AnyArray]], names: tuple[str, ...], like: Arrays) -> Any:
+    """Return the sums of parts of derivatives, by name; zeros like inputs where there is none."""
+    total: dict[str, AnyArray] = {}
+    for name in names:
+        every = [part[name] for part in parts if name in part]
+        total[name] = reduce(add, every) if every else 0 * like[name]
+    return total
 
 
 def _pulled(
@@ -96,42 +116,85 @@ def _pulled(
         if others:
             parts.append(pulled(kernel, options, batch, moved, weights["values"], others))
     if left or not moves:
-        in_two_roles = "src" not in points and "trg" in names
-        lattice: DerivedBy = "box"
-        if "box" in points and points["box"].ndim == (2 if batch.boxes is None else 3):
-            lattice = "lattice"
-        wrt = [lattice if name == "box" else cast(DerivedBy, name) for name in names]
-        if in_two_roles:
-            wrt.append("src")
-        derive = partial(
-            vjp.pulled,
-            kernel,
-            points["trg"],
-            sources(points),
-            points.get("dens") if names != ("dens",) else None,
-            points.get("norms"),
-            options,
-            values=weights["values"],
-            wrt=tuple(wrt),
-            systems=batch.systems,
-            boxes=batch.boxes,
-            moves=in_roles(left, points),
-            motion=motion,
-        )
-        try:
-            derivatives = derive(looked=False)  # by `passed_on`
-        except ParkiValueError:
-            derivatives = derive()  # whose words are of these arguments
-        if in_two_roles:
-            derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
-        if "box" in names:
-            derivatives["box"] = derivatives.pop(lattice)
-        parts.append(derivatives)
-    total: dict[str, AnyArray] = {}
-    for name in names:
-        every = [part[name] for part in parts if name in part]
-        total[name] = reduce(add, every) if every else np.zeros_like(points[name])
-    return total
+        given = kernel, options, batch, points, weights["values"], names, left, motion
+        parts.append(_of_symmetric(*given) or _pulled_apart(*given))
+    return cast(dict[str, AnyArray], _added(parts, names, {**points, "values": values}))
+
+
+def _of_symmetric(
+    kernel: str,
+    options: EwaldOptions,
+    batch: Batch,
+    points: Arrays,
+    values: AnyArray,
+    names: tuple[str, ...],
+    left: Arrays,
+    motion: Array | None,
+) -> dict[str, AnyArray] | None:
+    """Return `_pulled` by `symmetric`, if it has these derivatives."""
+    one = "dens" in points and points["dens"].ndim == axes(kernel)["dens"]
+    if not one or {"src", "norms"} & points.keys() or not points["dens"].size:
+        return None
+    if left and ({*left} != {"trg"} or "box" in names or not symmetric.moves(kernel)):
+        return None
+    if names == ("dens",) or not symmetric.is_symmetric(kernel, options, batch, frozenset(names)):
+        return None
+    given = kernel, options, batch, points, values, names
+    try:
+        return symmetric.pulled(*given, left.get("trg"), motion)
+    except ParkiValueError:
+        return None  # and others say it in words of these arguments
+
+
+def _pulled_apart(
+    kernel: str,
+    options: EwaldOptions,
+    batch: Batch,
+    points: Arrays,
+    values: AnyArray,
+    names: tuple[str, ...],
+    left: Arrays,
+    motion: Array | None,
+) -> dict[str, AnyArray]:
+    """Return `_pulled` for moves of no density and no box, by `vjp.pulled`."""
+    total = dict[str, AnyArray]()
+    if "values" in names:
+        moving = left or {"dens": points["dens"]}  # a sum itself is its change for its density
+        total["values"] = _pushed(kernel, options, batch, points, moving, NONE, motion)
+        names = tuple(name for name in names if name != "values")
+    if not names:
+        return total
+    in_two_roles = "src" not in points and "trg" in names
+    lattice: DerivedBy = "box"
+    if "box" in points and points["box"].ndim == (2 if batch.boxes is None else 3):
+        lattice = "lattice"
+    wrt = [lattice if name == "box" else cast(DerivedBy, name) for name in names]
+    if in_two_roles:
+        wrt.append("src")
+    derive = partial(
+        vjp.pulled,
+        kernel,
+        points["trg"],
+        sources(points),
+        points.get("dens") if names != ("dens",) else None,
+        points.get("norms"),
+        options,
+        values=values,
+        wrt=tuple(wrt),
+        systems=batch.systems,
+        boxes=batch.boxes,
+        moves=in_roles(left, points),
+        motion=motion,
+    )
+    try:
+        derivatives = derive(looked=False)  # by `passed_on`
+    except ParkiValueError:
+        derivatives = derive()  # whose words are of these arguments
+    if in_two_roles:
+        derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
+    if "box" in names:
+        derivatives["box"] = derivatives.pop(lattice)
+    return total | derivatives
 
 
 def pushed(
