@@ -114,7 +114,10 @@ def run_pull(
     moves: tuple[tuple[str, ...], ...],
     wrt: tuple[str, ...],
 ) -> list[Any]:
-    """Return the derivatives by ``wrt``; lists of moves, if any, and values follow the inputs."""
+    """Return the derivatives by ``wrt``; lists of moves, if any, and values follow the inputs.
+
+    "values" may be among ``wrt`` and the moves: see `second.pulled`.
+    """
     named, changes = parted(call.kernel, arrays, names, moves)
     values, many = stacked(call.kernel, "u", arrays[-1])
     derivatives = second.pulled(

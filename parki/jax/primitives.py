@@ -185,6 +185,7 @@ def _pull_shapes(
 ) -> list[Shape]:
     expected = dict(zip(names, arrays, strict=False))
     shapes = {name: array.shape for name, array in expected.items()}
+    shapes["values"] = arrays[-1].shape
     shapes.setdefault("dens", density_shape(call.kernel, expected, arrays[-1]))
     return [shapes[name] for name in wrt]
 

@@ -127,12 +127,44 @@ def _pull_jvp(
     wrt: tuple[str, ...],
 ) -> Any:
     out = PULL.bind(*primals, call=call, names=names, moves=moves, wrt=wrt)
+    if moves and "values" in (*moves[0], *wrt):
+        there = [n for n, tangent in enumerate(tangents) if _there(tangent)]
+
+        def apart(*some: Any) -> list[Any]:
+            arrays = list(primals)
+            for n, array in zip(there, some, strict=True):
+                arrays[n] = array
+            return _apart(call, *_named(names, moves, arrays[:-1]), arrays[-1], wrt)
+
+        given = ([arrays[n] for n in there] for arrays in (primals, tangents))
+        return out, jax.jvp(apart, *given)[1]
     inner, changes = (_named(names, moves, arrays[:-1]) for arrays in (primals, tangents))
     lists = [(primals[-1], *change) for change in _lists(inner, changes)]
-    lists += [(tangents[-1], *inner)] if _there(tangents[-1]) else []
+    if lists and not moves and _there(tangents[-1]):  # as one, whose transpose is one
+        lists[0][-1]["values"] = tangents[-1]
+    elif _there(tangents[-1]):
+        lists.append((tangents[-1], *inner))
     parts = [_pull(call, values, wrt, inputs, moved) for values, inputs, *moved in lists]
     zeros = zip(wrt, map(jnp.zeros_like, out), strict=True)
     return out, [sum((part[n] for part in parts if n in part), zero) for n, zero in zeros]
+
+
+def _apart(
+    call: SumCall, inputs: Named, moved: Named, values: AnyArray, wrt: tuple[str, ...]
+) -> list[Any]:
+    """Return derivatives by inputs and values, for moves of these, by sums with rules of their own.
+
+    One primitive makes them all, but only such sums have derivatives again.
+    """
+    left = {name: move for name, move in moved.items() if name != "values"}
+    names = tuple(name for name in wrt if name != "values")
+    parts = [_pull(call, values, names, inputs, [left])] if left else []
+    if "values" in moved:
+        parts.append(_pull(call, moved["values"], names, inputs, []))
+    if left and "values" in wrt:
+        parts.append({"values": _push(call, inputs, [left])})
+    like = {**inputs, "values": values}
+    return [sum((part[n] for part in parts if n in part), jnp.zeros_like(like[n])) for n in wrt]
 
 
 def _pull_transpose(
@@ -143,7 +175,10 @@ def _pull_transpose(
     moves: Moves,
     wrt: tuple[str, ...],
 ) -> Any:
-    """Transpose derivatives, which are linear in the values and in moves."""
+    """Transpose derivatives, which are linear in the values and in moves.
+
+    Second derivatives are symmetric: what moves and what they are by change places.
+    """
     inputs, *others = _named(names, moves, arguments[:-1])
     changes = {name: c for name, c in zip(wrt, cotangents, strict=True) if _there(c)}
     if ad.is_undefined_primal(arguments[-1]):

@@ -43,12 +43,16 @@ class Block:
     """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again.
 
     By the transforms ``ending`` of kernels that end, unless there are none. ``strain`` has tables
-    of a `FarStrain`, once it has prepared them, and is ``stale`` in another box.
+    of a `FarStrain`, once it has prepared them, and is ``stale`` in another box. ``shape`` and
+    ``full`` are how many modes there are along each axis, and at half of which lengths the
+    multiplier is folded.
     """
 
     first: int
     last: int
     lengths: tuple[int, int, int]
+    shape: tuple[int, ...]
+    full: tuple[int, ...]
     multiplier: Any
     fill: Callable[[], None]
     arguments: dict[str, Any]
@@ -222,7 +226,8 @@ class Convolution:
             arguments["basis"] = mesh.solver_box.basis_on(mesh.space, mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        return Block(first, last, lengths, values, fill, arguments, ending)
+        sizes = lengths, tuple(modes), tuple(folded)
+        return Block(first, last, *sizes, values, fill, arguments, ending)
 
     def _plane(self, split: Split, waves: list[Any], window: list[Any], basis: AnyArray) -> Any:
         """Return M times ``k^2 + alpha^2`` of the modes that do not change along the plane.
@@ -258,7 +263,8 @@ class Convolution:
             arguments["shape"] = np.array(modes, dtype=np.int32)
             first, last = block.first + part.start, block.first + part.stop
             values = block.multiplier[part]
-            part_of = Block(first, last, block.lengths, values, block.fill, arguments, whole=block)
+            sizes = block.lengths, modes, block.full
+            part_of = Block(first, last, *sizes, values, block.fill, arguments, whole=block)
             blocks.append(part_of)
         return blocks
 

@@ -77,7 +77,7 @@ class FarStrain:
     def prepare(self, twice: bool = False) -> None:
         """Make the tables of all modes, or make them again for another box, in the same memory.
 
-        If ``twice``, make tables of second derivatives as well, in other memory.
+        If ``twice``, make tables of second derivatives as well.
         """
         blocks, xp = self.fgc.whole, self.fgc.xp
         if any(block.strain is None or block.stale for block in blocks):
@@ -85,12 +85,14 @@ class FarStrain:
                 if block.strain is None:
                     block.strain = {"rise": xp.empty_like(block.multiplier), **self._times(block)}
                 block.strain["rise"][...] = rise
-                block.strain.pop("bend", None)
+                block.strain["bent"] = False
                 block.stale = False
         tables = [cast(dict[str, Any], block.strain) for block in blocks]
-        if twice and not all("bend" in of_block for of_block in tables):
+        if twice and not all(of_block["bent"] for of_block in tables):
             for of_block, bend in zip(tables, self._bends(), strict=True):
-                of_block["bend"] = bend.astype(self.mesh.dtype, copy=False)
+                memory = of_block.setdefault("bend", xp.empty_like(of_block["rise"]))
+                memory[...] = bend  # which recorded launches read
+                of_block["bent"] = True
 
     def _rises(self) -> list[Any]:
         """Return the multipliers, differentiated by the square of k along periodic directions."""
@@ -232,17 +234,17 @@ class FarStrain:
 
     def _parts(self, block: Block) -> list[slice]:
         """Return planes of a block that are taken at a time."""
-        x, y, z = block.arguments["shape"].tolist()
+        x, y, z = block.shape
         step = max(1, MODES[self.mesh.space.on_device] // (y * z))
         return [slice(first, min(x, first + step)) for first in range(0, x, step)]
 
     def changed(self, motion: AnyArray, twice: bool = False) -> Changed:
         """Return a function of blocks for `FGC.multiply`: of the change along ``dx = motion x``.
 
-        The field is of charges, and the strain in the order of axes of the pipeline. If ``twice``,
-        sums over the modes of these blocks are what `twice` needs.
+        The field is of charges, and the strain, an array where the field is, in the order of axes
+        of the pipeline. If ``twice``, sums over the modes of these blocks are what `twice` needs.
+        Tables are there: see `prepare`.
         """
-        self.prepare(twice)
         made = list[Block]()  # the block, where there is one, for densities one after the other
 
         def change(block: Block) -> Block:
@@ -252,12 +254,13 @@ class FarStrain:
             part = slice(block.first - whole.first, block.last - whole.first)
             modes = self._modes(whole, part, 1.0)
             product = _product(motion, modes.k)
-            values = -2 * product * modes.rise - float(np.trace(motion)) * modes.multiplier
+            values = -2 * product * modes.rise - motion.trace() * modes.multiplier
             tables = {"multiplier": values} | ({"rise": 2 * product * modes.bend} if twice else {})
             tables = {n: xp.ascontiguousarray(a, dtype=self.mesh.dtype) for n, a in tables.items()}
             strain = cast(dict[str, Any], whole.strain)
             new = replace(
                 block,
+                full=tuple(2 * n for n in block.shape),
                 multiplier=tables.pop("multiplier"),
                 arguments=block.arguments | {"full": 2 * block.arguments["shape"]},
                 strain={"times0": strain["times0"][part], "times2": strain["times2"], **tables},
@@ -279,7 +282,7 @@ class FarStrain:
         whole, bent = (reduce(add, (by[n] for n in sorted(by))) for by in (sums, changed))
         two, four = (2 * self._moments(rows).transpose(2, 0, 1) for rows in (whole, bent))
         xp, one = self.fgc.xp, whole[0][:, None, None]
-        strain, trace = xp.asarray(motion), float(np.trace(motion))
+        strain, trace = motion, motion.trace()
 
         def times(a: AnyArray, b: AnyArray) -> Any:
             return (a[..., :, :, None] * b[..., None, :, :]).sum(axis=-2)
@@ -292,8 +295,7 @@ class FarStrain:
     def _modes(self, block: Block, part: slice, times: Any = None) -> Waves:
         """Return the modes of a part of a block, by default as many times as they count."""
         xp, given, tables = self.fgc.xp, block.arguments, cast(dict[str, Any], block.strain)
-        shape, full = given["shape"].tolist(), given["full"].tolist()
-        places = [xp.arange(n) for n in shape]
+        full, places = block.full, [xp.arange(n) for n in block.shape]
         places[0] = places[0][part]
         k, squares = self._waves(given, places)
         if times is None:
@@ -309,16 +311,14 @@ class FarStrain:
 
     def _waves(self, given: dict[str, Any], places: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return wave vectors and the squares of their components, which broadcast."""
-        xp = self.fgc.xp
         k, squares = (
             [along(given[f"{name}{n}"][at].astype(np.float64), n) for n, at in enumerate(places)]
             for name in ("k", "square")
         )
-        if (basis := self.mesh.solver_box.lattice.basis) is not None:
+        if self.mesh.solver_box.lattice.basis is not None:
+            basis = self.mesh.solver_box.basis_on(self.mesh.space, np.float64)
             if len(basis) > 3:  # of several boxes, along another axis before
-                basis = xp.asarray(
-                    basis.reshape(-1, 3, 3).transpose(1, 2, 0)[..., None, None, None]
-                )
+                basis = basis.reshape(-1, 3, 3).transpose(1, 2, 0)[..., None, None, None]
             k = [sum(basis[n, axis] * k[n] for n in range(axis + 1)) for axis in range(3)]
             squares = [each**2 for each in k]
         return k, squares
@@ -386,7 +386,7 @@ class FarStrain:
 
 def _product(motion: AnyArray, k: list[Any]) -> Any:
     """Return k.(motion k) at all modes."""
-    rows = [sum(float(x) * wave for x, wave in zip(row, k, strict=True)) for row in motion]
+    rows = [sum(x * wave for x, wave in zip(row, k, strict=True)) for row in motion]
     return sum(row * wave for row, wave in zip(rows, k, strict=True))
 
 

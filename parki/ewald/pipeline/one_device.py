@@ -88,15 +88,23 @@ class OneDevice(PlacedOnDevice):
     ) -> None:
         """Overwrite results with changes along a strain: see `Stages.run_changed`."""
         stages, capacity = cast(Stages, self.stages), self.capacity
-        if capacity is None:
-            stages.run_changed(dens, results, motion)
-            return
-        xp = stages.setup.task.xp
-        outputs = capacity.results(xp, results)
-        stages.run_changed(capacity.densities(xp, dens), outputs, motion)
-        for name, array in results.items():
-            if name != "strain":
-                array[...] = outputs[name][..., : array.shape[-1]]
+        space, strained = stages.setup.task.space, "strain" in results
+        stages.prepare_strain(strained)
+        xp, outputs = space.array_module, results
+        if capacity is not None:
+            dens, outputs = capacity.densities(xp, dens), capacity.results(xp, results)
+
+        def work(arrays: dict[str, Any]) -> None:
+            changed = {name: arrays[name] for name in results}
+            stages.run_changed(arrays["dens"], changed, arrays["motion"])
+
+        inputs = {"dens": dens, "motion": xp.asarray(motion)}
+        key = f"changes of {len(dens)}: {', '.join(results)}", False
+        self.applications.repeat(space, key, work, inputs, outputs)
+        if capacity is not None:
+            for name, array in results.items():
+                if name != "strain":
+                    array[...] = outputs[name][..., : array.shape[-1]]
 
     def recorded(self, many: int) -> Replay | None:
         """Return the graph of an application to ``many`` densities, if there is one."""

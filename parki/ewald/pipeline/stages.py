@@ -190,21 +190,21 @@ class Stages:
             strain[place, ::4] -= self._by_system(exact[place] * constant["u"]).sum(axis=0)
 
     def run_changed(
-        self, dens: AnyArray, results: dict[str, AnyArray], motion: NDArray[np.float64]
+        self, dens: AnyArray, results: dict[str, AnyArray], motion: AnyArray
     ) -> None:
         """Overwrite results with how sums of charges change along a strain, ``dx = motion x``.
 
         Both points and box move. Gradients change in axes that stay. "strain" among them is as for
-        `run`, of the change of dens.u: by two strains at once.
+        `run`, of the change of dens.u: by two strains at once. The motion (3, 3) is where the
+        densities are, and `prepare_strain` was called.
         """
-        self.prepare_strain()
         far, task, xp = cast(FarStrain, self.far_strain), self.setup.task, self.p2p.sources.xp
         results = {**results}
         strain: AnyArray = results.pop("strain", None)
-        strained, trace = strain is not None, float(np.trace(motion))
+        strained, trace = strain is not None, motion.trace()
         exact, dens = dens, dens.astype(self.p2p.dtype, copy=False)
         near = {n: xp.empty(rows.shape, dtype=self.p2p.dtype) for n, rows in results.items()}
-        moved = task.space.adapter.constant(motion, self.p2p.dtype)
+        moved = motion.astype(self.p2p.dtype)
         pairs = xp.empty((len(dens), 9, self.sizes["trg"][1]), dtype=self.p2p.dtype)
         of_pairs = near | ({"strain": pairs} if strained else {})
         weights = dens[:, : task.sum.results] if strained else None
@@ -230,7 +230,7 @@ class Stages:
                 rows["u"] -= trace * constant["u"]
             if strained:
                 total = self._by_system(exact[place] * constant["u"]).sum(axis=0)
-                per_volume = xp.asarray(trace * np.eye(3) + motion.T).reshape(9, 1)
+                per_volume = (trace * xp.eye(3) + motion.T).reshape(9, 1)
                 strain[place] = far.twice(modes[0], modes[1], motion) + per_volume * total
                 strain[place] += self._by_system(pairs[place])
         for name, array in results.items():
@@ -242,12 +242,12 @@ class Stages:
             return self.systems.sums(rows.astype(np.float64, copy=False))
         return rows.sum(axis=1, dtype=np.float64, keepdims=True)
 
-    def prepare_strain(self) -> None:
-        """Make the tables that strains take, or fill them for another box."""
+    def prepare_strain(self, twice: bool = False) -> None:
+        """Make the tables that strains take, perhaps two at once, or fill them for another box."""
         self.place()  # whose grid they are for
         if self.far_strain is None:
             self.far_strain = FarStrain(self.fgc, self.setup.split)
-        self.far_strain.prepare()
+        self.far_strain.prepare(twice)
 
     def place(self) -> None:
         """Place the far field, if it was left for the first near field."""
