@@ -36,7 +36,9 @@ MOST_CALLS = {
     "plan(dens)": (28, 110),
     "plan.update_points(...)": (50, 290),
     "parki.energy(...)": (45, 340),
-    "forces of parki.torch, backward": (56, 720),
+    "forces of parki.torch, backward": (48, 540),
+    "a loss on forces, backward": (48, 680),
+    "a loss on the stress, backward": (57, 770),
     "Spheres.displacements near a wall": (72, 4050),
 }
 

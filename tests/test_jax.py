@@ -12,6 +12,7 @@ from adapters import Jax
 from frameworks import BOX, inputs
 
 import parki
+from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.runtime.spaces import why_unavailable
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
@@ -49,6 +50,38 @@ def arrays(kernel, device=None, dtype="f8", **more):
 
 
 # --- derivatives ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["forces", "stress"])
+def test_steps_of_training_are_two_sums(of, monkeypatch):
+    """Slopes of an energy, and all derivatives of a loss on these, which differences confirm."""
+    placed, place = [], EwaldSum.place
+    monkeypatch.setattr(EwaldSum, "place", lambda *a, **k: placed.append(1) or place(*a, **k))
+    given = inputs("laplace", same=True, spaced=True)
+    points, charges = given["trg"], given["dens"]
+    options = parki.EwaldOptions(3, BOX, 1e-10)
+
+    def energy(strain, points, charges):
+        deformed = np.eye(3) + (strain + strain.T) / 2
+        moved, box = deformed @ points, np.diag(BOX) @ deformed
+        how = {"box": box} if of == "stress" else {}
+        return (parki.jax.laplace(moved, moved, charges, options, **how) * charges).sum()
+
+    def loss(points, charges):
+        slope = jax.grad(energy, argnums=0 if of == "stress" else 1)
+        return (slope(np.zeros((3, 3)), points, charges) ** 2).sum()
+
+    loss = jax.jit(loss)
+    found = jax.jit(jax.grad(loss, argnums=(0, 1)))(points, charges)
+    jax.block_until_ready(found)
+    assert len(placed) == 2
+    rng, step = np.random.default_rng(1), 1e-5
+    for n, along in enumerate((rng.standard_normal((3, 5)), rng.standard_normal(5))):
+        moved = [[points, charges], [points, charges]]
+        for at, sign in zip(moved, (1, -1), strict=True):
+            at[n] = at[n] + sign * step * along
+        expected = (loss(*moved[0]) - loss(*moved[1])) / (2 * step)
+        np.testing.assert_allclose((found[n] * along).sum(), expected, rtol=1e-6)
 
 
 def test_values_of_numpy(device):

@@ -131,6 +131,18 @@ def test_energies_and_their_first_derivatives_are_one_sum(kernel, loss, sums, mo
         torch.testing.assert_close(two, three, rtol=1e-8, atol=1e-8)
 
 
+def test_batched_gradients():
+    """PyTorch maps a backward pass over several values, whose numbers it hides."""
+    given = inputs("laplace", same=True, spaced=True)
+    x, q = (torch.tensor(given[name], requires_grad=True) for name in ("trg", "dens"))
+    u = parki.torch.laplace(x, x, q, periodicity=3, box=BOX, tolerance=1e-6)
+    rows = torch.eye(len(u), dtype=u.dtype)
+    at_once = torch.autograd.grad(u, (x, q), rows, is_grads_batched=True, retain_graph=True)
+    one_by_one = [torch.autograd.grad(u, (x, q), row, retain_graph=True) for row in rows]
+    for mapped, parts in zip(at_once, zip(*one_by_one, strict=True), strict=True):
+        torch.testing.assert_close(mapped, torch.stack(parts), rtol=1e-8, atol=1e-8)
+
+
 def test_only_what_requires_a_gradient_is_computed(monkeypatch):
     asked, original = [], second.pulled
 

@@ -134,10 +134,11 @@ def _pull_jvp(
             arrays = list(primals)
             for n, array in zip(there, some, strict=True):
                 arrays[n] = array
-            return _apart(call, *_named(names, moves, arrays[:-1]), arrays[-1], wrt)
+            inputs, moved = _named(names, moves, arrays[:-1])
+            return _apart(call, inputs, moved, arrays[-1], wrt)
 
-        given = ([arrays[n] for n in there] for arrays in (primals, tangents))
-        return out, jax.jvp(apart, *given)[1]
+        inner, along = ([arrays[n] for n in there] for arrays in (primals, tangents))
+        return out, jax.jvp(apart, inner, along)[1]
     inner, changes = (_named(names, moves, arrays[:-1]) for arrays in (primals, tangents))
     lists = [(primals[-1], *change) for change in _lists(inner, changes)]
     if lists and not moves and _there(tangents[-1]):  # as one, whose transpose is one

@@ -200,12 +200,13 @@ class SavedSum(SumFunction):
         tensors, results = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         needs, (kernel, options) = ctx.needs_input_grad[2:], ctx.call
         wrt = tuple(name for name, wanted in zip(INPUTS, needs, strict=True) if wanted)
-        if values is not None and not torch.is_grad_enabled():
+        at_hand = values is not None and not hidden(values)  # as under `is_grads_batched`
+        if at_hand and not torch.is_grad_enabled():
             parts = pulled_from_saved(kernel, read(options), wrt, (*tensors, values), results)
             if parts:
                 return None, None, *map(parts.get, INPUTS)
         inputs = named(tensors)
-        if values is None or torch.is_grad_enabled() is False or hidden(values):
+        if not (at_hand and torch.is_grad_enabled()):
             return None, None, *_back(ctx.call, inputs, values, [], needs)
         arguments = *ctx.call, " ".join(wrt), *tensors, *[None] * 5, values, *results
         parts = dict(zip(wrt, SavedPull.apply(*arguments), strict=True))
@@ -222,7 +223,7 @@ class SavedSum(SumFunction):
 class Pull(_Mapped):
     """The derivatives of a sum, or of its change, in the graph: linear in values and moves.
 
-    Those of a change may be by the values, too; they have no derivatives then.
+    Derivatives of a change may be by the values, too, and have no derivatives then.
     """
 
     mapper = staticmethod(map_pull)

@@ -32,13 +32,18 @@ def measure(run: Run) -> dict[str, Any]:
     few = np.array([[1], [1], [0.8]]) * points[:, : count // 4] + [[0], [0], [0.1]]
     spheres = parki.Spheres(few, 0.02, parki.EwaldOptions(2, [1, 1, 1], 1e-3, wall="no-slip"))
     both = np.concatenate([forces, forces])
-    derived = "laplace", options, Batch(), {"trg": points, "dens": forces[0]}, forces[1]
+    charges, every = {"trg": points, "dens": forces[0]}, ("trg", "dens", "values")
+    derived = "laplace", options, Batch(), charges, forces[1]
+    energy = "laplace", options, Batch(), charges, 2 * forces[0], every
+    strained = {"trg": points, "box": np.eye(3)}
     works: dict[str, Callable[[], Any]] = {
         "parki.stokes_comb(...)": lambda: parki.stokes_comb(points, points, both, normals, options),
         "plan(dens)": lambda: plan(forces),
         "plan.update_points(...)": lambda: plan.update_points(points, points),
         "parki.energy(...)": lambda: parki.energy(points, forces[0], options),
         "forces of parki.torch, backward": lambda: second.pulled(*derived, ("trg",)),
+        "a loss on forces, backward": lambda: second.pulled(*energy, {"trg": normals}),
+        "a loss on the stress, backward": lambda: second.pulled(*energy, strained),
         "Spheres.displacements near a wall": lambda: spheres.displacements(1.0, 1e-4, 0),
     }
     return {

@@ -108,6 +108,6 @@ def _derivatives(
         parts = [(a * b).sum(axis=0) for a, b in zip(rows, slopes, strict=True)]
         derivatives["trg"] = parts[0] + parts[1]
     if "box" in names:
-        found = inputs, derivatives["trg"], of_values["strain"][0], w
-        derivatives["box"] = by_box(kernel, options, *found)
+        slopes, strain = derivatives["trg"], of_values["strain"][0]
+        derivatives["box"] = by_box(kernel, options, inputs, slopes, strain, w)
     return {name: derivatives[name] for name in names}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, reduce
 from operator import add
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,15 +53,15 @@ def pulled(
     """Return derivatives, by names of inputs, of values times a sum or its change for moves.
 
     "values" among the names are the values, by which the derivative is the sum, or its change. They
-    may have moves as well, for which the derivatives change. Targets that are the sources have derivatives in both roles. Values, densities and moves that
-    are not finite give NaN.
+    may have moves as well, for which the derivatives change. Targets that are the sources have
+    derivatives in both roles. Values, densities and moves that are not finite give NaN.
     """
     if "values" in moves:
         others = {name: move for name, move in moves.items() if name != "values"}
         by = tuple(name for name in names if name != "values")
-        found = [pulled(kernel, options, batch, inputs, moves["values"], by)] if by else []
-        found += [pulled(kernel, options, batch, inputs, values, names, others)] if others else []
-        return _added(found, names, {**inputs, "values": values})
+        parts = [pulled(kernel, options, batch, inputs, moves["values"], by)] if by else []
+        parts += [pulled(kernel, options, batch, inputs, values, names, others)] if others else []
+        return _added(parts, names, {**inputs, "values": values})
     points = arrays(inputs)
     lists = arrays({"values": values}), arrays(moves)
 
@@ -78,7 +78,9 @@ def pulled(
     return {name: as_given(array, values) for name, array in derivatives.items()}
 
 
-def _added(parts: list[dict[str, AnyArray]], names: tuple[str, ...], like: Arrays) -> Any:
+def _added(
+    parts: list[dict[str, AnyArray]], names: tuple[str, ...], like: Arrays
+) -> dict[str, AnyArray]:
     """Return the sums of parts of derivatives, by name; zeros like inputs where there is none."""
     total: dict[str, AnyArray] = {}
     for name in names:
@@ -118,7 +120,7 @@ def _pulled(
     if left or not moves:
         given = kernel, options, batch, points, weights["values"], names, left, motion
         parts.append(_of_symmetric(*given) or _pulled_apart(*given))
-    return cast(dict[str, AnyArray], _added(parts, names, {**points, "values": values}))
+    return _added(parts, names, {**points, "values": values})
 
 
 def _of_symmetric(

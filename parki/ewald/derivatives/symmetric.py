@@ -10,7 +10,8 @@ density, as for an energy, the sum of w is that multiple of the sum itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def pulled(
     strains: list[AnyArray] | None = [] if "box" in names else None
     steps = [one.steps(addends, dens, _cloud(x, w[0], move)) for dens, w in pairs]
     fields = [
-        {name: sum(rows).reshape(-1, x.shape[1]) for name, rows in by_name.items()}
+        {name: reduce(add, rows).reshape(-1, x.shape[1]) for name, rows in by_name.items()}
         for by_name in all_rows(*steps, strains=strains)
     ]
     derivatives = dict[str, AnyArray]()
@@ -98,8 +99,8 @@ def pulled(
         derivatives["trg"] = first + (second[0] if second else first)
     if strains is not None:
         strain = strains[0] if factor is None else factor * strains[0]
-        found = inputs, derivatives["trg"], strain, values
-        derivatives["box"] = by_box(kernel, options, *found)
+        slopes = derivatives["trg"]
+        derivatives["box"] = by_box(kernel, options, inputs, slopes, strain, values)
     return {name: derivatives[name] for name in names}
 
 
@@ -118,7 +119,7 @@ def _addends(
 
 
 def _cloud(x: AnyArray, values: AnyArray, move: AnyArray) -> dict[str, AnyArray]:
-    """Return what the addends find: values of "u", and of gradients that moves take."""
+    """Return arrays for the addends: values of "u", and of gradients that moves take."""
     cloud = {"points": x, "u": values}
     if move is not None:
         of_slopes = (values[:, None] * move).reshape(-1, x.shape[1])

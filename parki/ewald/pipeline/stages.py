@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.buffers import grid_buffers
@@ -189,9 +188,7 @@ class Stages:
             strain[place] += self._by_system(pairs[place])
             strain[place, ::4] -= self._by_system(exact[place] * constant["u"]).sum(axis=0)
 
-    def run_changed(
-        self, dens: AnyArray, results: dict[str, AnyArray], motion: AnyArray
-    ) -> None:
+    def run_changed(self, dens: AnyArray, results: dict[str, AnyArray], motion: AnyArray) -> None:
         """Overwrite results with how sums of charges change along a strain, ``dx = motion x``.
 
         Both points and box move. Gradients change in axes that stay. "strain" among them is as for
