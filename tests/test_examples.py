@@ -59,6 +59,13 @@ def test_ase_calculator():
     assert load("ase_calculator").main() == pytest.approx(brentq(pull, 2.0, 3.0), rel=1e-5)
 
 
+def test_electrodes():
+    """Ions go to the plates, which take up more charge than without ions."""
+    found = load("electrodes").main(steps=200)
+    assert found.empty == pytest.approx(36 * 4 / (4 * np.pi * 5 * 2))
+    assert 1.3 * found.empty < found.charge < 3 * found.empty
+
+
 def test_gmres():
     assert load("gmres").main(500) < 1e-7
 
