@@ -181,7 +181,7 @@ def test_near_is_the_pair_kernel_beyond_the_cutoff(term, xi_rc):
     rc, power = 0.3, TERMS[term].power
     split = Hasimoto(xi_rc / rc)
     r = np.linspace(rc, rc + 5 / split.xi, 400)
-    square = TERMS[term].square(r**2, radial_functions(r, *split.near(r)))
+    square = TERMS[term].square(r**2, radial_functions(r, split.near(r)))
     found = estimates.near(term, split, rc, 1.0)
     assert found.rms == pytest.approx(np.sqrt(np.trapezoid(4 * np.pi * r**2 * square, r)), rel=0.02)
     smooth = split.radial_polynomials(rc, 40).map(np.sum)  # s = 1

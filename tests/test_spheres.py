@@ -63,7 +63,7 @@ def test_sizes_of_the_terms_of_turns():
 
     def functions(at):
         distance = np.linalg.norm(at)
-        return distance, radial_functions(distance, *split.near(distance))
+        return distance, radial_functions(distance, split.near(distance))
 
     def flow(at):
         return -2 * functions(at)[1].smooth(1) * np.cross(np.eye(3), at)  # a row for each torque

@@ -86,7 +86,7 @@ def test_sizes_of_the_terms(term, split):
                 # The power is that of the length that the kernel carries.
                 powers = {len(axes) + 3 - 2 * part.symbol.order for axes in row}
                 assert powers <= {TERMS[term].power}
-    found = TERMS[term].square(d**2, radial_functions(d, *split.near(d)))
+    found = TERMS[term].square(d**2, radial_functions(d, split.near(d)))
     assert found == pytest.approx(sum(squares), rel=1e-11)
 
 

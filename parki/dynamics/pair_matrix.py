@@ -45,7 +45,9 @@ class BlockProduct:
 
     def __call__(self, moves: AnyArray, acts: AnyArray) -> Any:
         """Write the product to ``acts``; return it."""
-        self._kernel(self._count, threads(self._count), moves=moves, acts=acts, **self.given)
+        self._kernel(
+            self._count, threads(self._count), arguments=self.given, moves=moves, acts=acts
+        )
         return acts
 
 
@@ -89,7 +91,7 @@ class PairProduct:
         Arrays are (6, N).
         """
         own = {"moves": moves, "acts": acts, "unit": unit, "sign": sign}
-        self._kernel(self._count, threads(self._count), **own, **self.given)
+        self._kernel(self._count, threads(self._count), arguments=self.given | own)
         return acts
 
 
@@ -138,7 +140,9 @@ class PairMatrix:
         count, given = pairs.count, self.product.given
         own = np.empty_like(self.scale, shape=(count, 36))
         of_slots = {name: given[name] for name in ("numbers", "counts", "begins")}
-        kernel("resist", "resist_alone", space)(count, threads(count), blocks=own, **of_slots)
+        kernel("resist", "resist_alone", space)(
+            count, threads(count), arguments=of_slots, blocks=own
+        )
         alone = np.linalg.inv(own.reshape(-1, 6, 6)).reshape(-1, 36)
         close = np.flatnonzero((pairs.gaps < CLOSE) & (pairs.first != pairs.second))
         first, second, size = pairs.first[close], pairs.second[close], close.size

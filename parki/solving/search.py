@@ -136,7 +136,7 @@ def search(
             cells=cells,
             keys=keys,
             cuts=cuts,
-            **box,
+            arguments=box,
         )
         located.append((inside, cells, keys))
     (inside, cells, _), (others, _, keys) = located[0], located[-1]
@@ -156,7 +156,7 @@ def search(
         **box,
     }
     blank: dict[str, Any] = dict.fromkeys(Found._fields)
-    kernel("find_pairs", space, 0, spheres)(count, threads(count), **arguments, **blank)
+    kernel("find_pairs", space, 0, spheres)(count, threads(count), arguments=arguments | blank)
     ends = xp.cumsum(counts, dtype=np.int64)
     total = int(ends[-1])  # for which a device waits
     if total > MOST:
@@ -170,5 +170,5 @@ def search(
     )
     if total:
         find = kernel("find_pairs", space, 1, spheres)
-        find(count, threads(count), **arguments, **pairs._asdict())
+        find(count, threads(count), arguments=arguments | pairs._asdict())
     return pairs

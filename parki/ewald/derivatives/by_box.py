@@ -322,7 +322,8 @@ def strains_of(
     placed.density(density)  # which refuses impossible ones
     with placed.access():
         placed.place()
-        placed = placed.committed(*placed.validate_pending())
+        inside, suited = placed.validate_pending()
+        placed = placed.committed(inside=inside, suited=suited)
         if placed.pipeline.setup is None:
             return [np.zeros((3, 3)) for _ in dens]
         task, pipeline = placed.task, cast(OneDevice, placed.pipeline)

@@ -147,7 +147,8 @@ class P2P:
         cells = CellGrid(shape, tuple(box.tolist()), tuple(periodic), tuple(corner))
         tilts, own_boxes = None, None
         if task.in_boxes:
-            own_boxes = OwnBoxes(*bricks(solver_box, shape, space, trg.dtype))
+            corners, edges, inverse_widths, of_tilts = bricks(solver_box, shape, space, trg.dtype)
+            own_boxes = OwnBoxes(corners, edges, inverse_widths, of_tilts)
         elif task.tilted:
             tilts = solver_box.constant(
                 space, "tilts", lambda solver_box: solver_box.lattice.tilts, trg.dtype

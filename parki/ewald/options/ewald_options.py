@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import lru_cache
@@ -420,7 +421,7 @@ class EwaldOptions(metaclass=Shown):
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the box begins and ends along each axis; it ends at NaN without a length."""
-        return _from_zero(*self.edges)
+        return _from_zero(self.edges)
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -550,7 +551,7 @@ class Mirrored(EwaldOptions):
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the box begins and ends along each axis."""
         x, y, z = self.edges
-        return (*_from_zero(x, y), (0.0, math.nan) if z is None else (-z, z))
+        return (*_from_zero((x, y)), (0.0, math.nan) if z is None else (-z, z))
 
     def thinnest(self, extents: Any) -> float:
         """Return the distance of the lowest point from its image.
@@ -572,7 +573,7 @@ class MirroredTwice(Mirrored):
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the box begins and ends along each axis."""
         x, y, z = self.edges
-        return (*_from_zero(x, y), (-z, 2 * z))  # type: ignore[operator]
+        return (*_from_zero((x, y)), (-z, 2 * z))  # type: ignore[operator]
 
     def images_below(self, of_sources: Any) -> bool:
         """Return whether all sources are below the lower wall, or all above the upper one."""
@@ -595,5 +596,5 @@ def _doubled(box: Any) -> tuple[Any, ...]:
     return first, second, tuple(2 * x for x in third) if isinstance(third, tuple) else 2 * third
 
 
-def _from_zero(*lengths: float | None) -> tuple[tuple[float, float], ...]:
+def _from_zero(lengths: Iterable[float | None]) -> tuple[tuple[float, float], ...]:
     return tuple((0.0, math.nan if length is None else length) for length in lengths)

@@ -301,7 +301,7 @@ class EwaldSum:
         """Return whether late points were in the box, and suit the set-up; the host waits."""
         return (True, True) if self.pending is None else self.pipeline.validate_pending()
 
-    def committed(self, inside: bool, suited: bool) -> EwaldSum:
+    def committed(self, *, inside: bool, suited: bool) -> EwaldSum:
         """Return the sum with its late points looked at, perhaps by another set-up.
 
         Raises
@@ -377,7 +377,7 @@ class EwaldSum:
             return ordered
         return self.pipeline.setup.measured(ordered)
 
-    def shapes(self, *several: int) -> dict[str, tuple[int, ...]]:
+    def shapes(self, several: tuple[int, ...] = ()) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result; for ``several`` densities at once, if it is given."""
         count = self.counts[0]
         return {n: (*several, *shape, count) for n, shape in self._result_shapes.items()}

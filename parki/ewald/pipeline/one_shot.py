@@ -46,7 +46,7 @@ def place_and_sum(
             invalid.count(values)
             pipeline.counts = invalid
         several = values if values.ndim > 2 else values[None]
-        shapes, many = placed.shapes(*values.shape[:-2]), len(several)
+        shapes, many = placed.shapes(values.shape[:-2]), len(several)
         results = check_outputs(None, placed.want, shapes, values, task.space)
         rows = {n: a.reshape(many, placed.sizes[n], a.shape[-1]) for n, a in results.items()}
         if strained:
@@ -55,7 +55,8 @@ def place_and_sum(
         placed.overwrite(rows, several, unwatched, motion)
         if invalid is not None and invalid.any_found():
             check_values("dens", values, task.sum.density_shape(placed.counts[1]), task.mixed)
-        seen = placed.committed(*placed.validate_pending())
+        inside, suited = placed.validate_pending()
+        seen = placed.committed(inside=inside, suited=suited)
         if seen.pipeline is not placed.pipeline:
             seen.overwrite(rows, several, unwatched, motion)
         summed = (*results.values(),)

@@ -68,7 +68,7 @@ class OccupancyStatistics:
         kernel = SortedPoints.pairs_kernel(space, stages.setup.task.executor)
         threads = 1 if most <= MOST_ITEMS else MOST_THREADS  # no thread of a CPU need wake
         cells = {"trg": trg, "src": src, "gathered": far[0], "spread": far[1]}
-        kernel(3 * items, threads, items=items, pairs=numbers, **sizes, **cells)
+        kernel(3 * items, threads, arguments=sizes | cells, items=items, pairs=numbers)
 
     def read(self) -> list[float]:
         """Return the numbers of now, for which the host waits."""

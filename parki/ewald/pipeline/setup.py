@@ -160,7 +160,10 @@ class Setup:
     def suits(self, density: PairDensity, points: SurveyedCloud) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
         tolerance = points.tolerance * self.problem.lattice.strictness
-        return suit(self.problem, self.parameters, density, tolerance, *points.counts)
+        targets, sources, systems = points.counts
+        return suit(
+            self.problem, self.parameters, density, tolerance, targets, sources, systems=systems
+        )
 
     def slab_mesh(self, first: int, last: int) -> EwaldMesh:
         """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""

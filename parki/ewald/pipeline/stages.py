@@ -405,7 +405,8 @@ class Stages:
             if most not in self._grids and most * bytes_of_one <= PART * free_memory(space):
                 sets = most * self.grids
                 declared = grid_buffers(mesh.task, mesh.padding, mesh.stored, sets)
-                grids = mesh.task.xp.empty(*declared["grid"])
+                xp, grid = mesh.task.xp, declared["grid"]
+                grids = xp.empty(grid.shape, dtype=grid.dtype)
                 fgc = FGC(mesh, self.setup.split, grids.reshape(-1), sets, self.fgc)
                 self._grids[most] = grids[: mesh.task.sum.components], fgc
             if most in self._grids:

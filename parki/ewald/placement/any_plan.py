@@ -152,11 +152,18 @@ class AnyPlan(PlacedPlan[Wanted]):
             If there is no room for the transposed sum.
         """
         with self.exclusive(), self._placement.collective("adjoint"):
-            of = self.want, self._combination.shapes(), self.space, self.dtype, self.task.mixed
-            rows, several = check_fields("values", values, *of)
+            rows, several = check_fields(
+                "values",
+                values,
+                self.want,
+                self._combination.shapes(),
+                self.space,
+                self.dtype,
+                single=self.task.mixed,
+            )
             dens = self._combination.transposed(rows, self._again)
         like = values if isinstance(self.want, str) else values[0]
-        return as_given(dens.reshape(*several, *self._combination.density_shape), like)
+        return as_given(dens.reshape(several + self._combination.density_shape), like)
 
     # ------------------------------------------------------------------ derivatives
     @overload
@@ -178,7 +185,22 @@ class AnyPlan(PlacedPlan[Wanted]):
     ) -> dict[str, Any]:
         """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
         with self.exclusive(), self._placement.collective(f"vjp by {wrt}"):
-            return pulled(*self._inputs(dens), values=values, wrt=wrt, **self._how)
+            cloud = self.points
+            return pulled(
+                self._request.kernel,
+                cloud.trg,
+                cloud.src,
+                dens,
+                cloud.norms,
+                self.options,
+                values=values,
+                wrt=wrt,
+                want=self.want,
+                systems=cloud.systems,
+                exclude=cloud.labels,
+                boxes=self._placement.boxes,
+                ranks=self._placement.ranks,
+            )
 
     @overload
     def jvp(
@@ -193,19 +215,21 @@ class AnyPlan(PlacedPlan[Wanted]):
     def jvp(self, dens: AnyArray, tangents: AnyArray) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
         with self.exclusive(), self._placement.collective(f"jvp by {[*tangents]}"):
-            return pushed(*self._inputs(dens), tangents=tangents, **self._how)
-
-    def _inputs(self, dens: AnyArray) -> tuple[Any, ...]:
-        """Return the first arguments of derivatives."""
-        cloud = self.points
-        return self._request.kernel, cloud.trg, cloud.src, dens, cloud.norms, self.options
-
-    @property
-    def _how(self) -> dict[str, Any]:
-        """Results, systems, boxes and labels, as derivatives take them."""
-        points, boxes = self.points, self._placement.boxes
-        how = {"systems": points.systems, "exclude": points.labels, "boxes": boxes}
-        return {"want": self.want, "ranks": self._placement.ranks, **how}
+            cloud = self.points
+            return pushed(
+                self._request.kernel,
+                cloud.trg,
+                cloud.src,
+                dens,
+                cloud.norms,
+                self.options,
+                tangents=tangents,
+                want=self.want,
+                systems=cloud.systems,
+                exclude=cloud.labels,
+                boxes=self._placement.boxes,
+                ranks=self._placement.ranks,
+            )
 
     def promise(self, dens: Array) -> Any:
         """Return the bound of the rms error that the tolerance promises for a density.
@@ -322,7 +346,7 @@ class AnyPlan(PlacedPlan[Wanted]):
         def back(values: AnyArray) -> Any:
             parts = zip(rows, shapes, strict=True)
             many = values.shape[:-2]
-            return adjoint([values[..., place, :].reshape(*many, *shape) for place, shape in parts])
+            return adjoint([values[..., place, :].reshape(many + shape) for place, shape in parts])
 
         with self._placement.collective("as_linear_operator"):
             self.refuse_voltage("as_linear_operator")
@@ -343,8 +367,8 @@ class AnyPlan(PlacedPlan[Wanted]):
         self, apply: Any, adjoint: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]]
     ) -> Any:
         """Return a function and its transpose, made of the plan, as a linear operator."""
-        of = shapes, self.dtype, self.space, self._placement.ranks
-        return linear_operator(apply, adjoint, *of)
+        ranks = self._placement.ranks
+        return linear_operator(apply, adjoint, shapes, self.dtype, self.space, ranks)
 
     def shapes_for(self, needed_by: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the shapes of result and density; refuse a plan of several results."""

@@ -399,7 +399,7 @@ class Placement:
                 term.sum.validate_pending() for term in state.terms
             ]  # all of which count anew then
             terms = [
-                replace(term, sum=term.sum.committed(inside, suited))
+                replace(term, sum=term.sum.committed(inside=inside, suited=suited))
                 for term, (inside, suited) in zip(state.terms, seen, strict=True)
             ]
             self.state = state._replace(terms=tuple(terms), before=None)
@@ -437,7 +437,8 @@ def _places(cloud: Cloud, shared: SharedAddend | None, group: Group | None) -> P
     order: dict[str, Any] = {}
     if shared is not None:
         order = shared.arranged(_marked(cloud, columns, group)[0], None)[2]
-    return Places(columns, order, {}).moved(*columns.points(cloud.trg, cloud.src, cloud.norms))
+    trg, src, norms = columns.points(cloud.trg, cloud.src, cloud.norms)
+    return Places(columns, order, {}).moved(trg, src, norms)
 
 
 def _marked(

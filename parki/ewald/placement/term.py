@@ -140,7 +140,7 @@ class PlacedTerm:
 
     def shaped(self, dens: AnyArray) -> Any:
         """Return densities (k, rows, N) of the sum in the shape that calls take."""
-        return dens.reshape(len(dens), *self.task.sum.density_shape(dens.shape[-1]))
+        return dens.reshape((len(dens), *self.task.sum.density_shape(dens.shape[-1])))
 
     def add_results(self, results: Arrays, totals: Arrays, places: Places) -> None:
         """Add what the sum has found at places to the results of the plan, all (k, rows, N)."""

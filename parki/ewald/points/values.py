@@ -57,7 +57,7 @@ def check_values(name: str, values: AnyArray, shape: tuple[int, ...], single: bo
         return
     flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
     (ends,) = extremes([flat])
-    check_finite(name, values.reshape(*values.shape[:-2], *shape), ends)
+    check_finite(name, values.reshape((*values.shape[:-2], *shape)), ends)
     if single:
         check_single(name, ends)
 
@@ -101,7 +101,7 @@ def as_rows(
         raise ParkiValueError(
             f"{name} has shape {values.shape}; expected {shape} for the {count} {of} given{hint}"
         )
-    return _module(values).ascontiguousarray(values.reshape(*many, rows, count))
+    return _module(values).ascontiguousarray(values.reshape((*many, rows, count)))
 
 
 def check_want(kernel: str, want: Any, tensors: bool = False) -> tuple[str, ...]:
@@ -300,8 +300,8 @@ def extremes(arrays: Sequence[Any]) -> list[NDArray[np.float64]]:
             steps.insert(0, xp.empty((2, len(array), min(MOST_ITEMS, total)), dtype=dtype))
         for step in steps:
             items = step.shape[2]
-            across = {"total": low.shape[1], "items": items, "rows": len(array)}
-            kernel(items, lows=low, highs=high, low=step[0], high=step[1], **across)
+            sizes_of_step = {"total": low.shape[1], "items": items, "rows": len(array)}
+            kernel(items, arguments=sizes_of_step, lows=low, highs=high, low=step[0], high=step[1])
             low, high = step
     return [
         _ends(np.concatenate(lows_and_highs, axis=1)) for lows_and_highs in parts(to_host(together))

@@ -135,7 +135,7 @@ def _beyond(split: Split, rc: float) -> tuple[Array, Array, RadialTables]:
     """Distances from the cut-off on, weights but the first, and radial functions for all terms."""
     nodes, weights = decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
     r = np.concatenate([[rc], rc + nodes])
-    return r, weights, radial_functions(r, *split.near(r))
+    return r, weights, radial_functions(r, split.near(r))
 
 
 def polynomial(term: str, rc: float, volume: float, delta: float, images: float = 1.0) -> Estimate:
@@ -365,7 +365,7 @@ def _strength(term: ErrorTerm) -> float:
     """
     order = term.far.order
     highest = np.eye(6)[term.power + order - 2]
-    size = float(term.square(np.ones(()), radial_functions(np.ones(()), *highest)))
+    size = float(term.square(np.ones(()), radial_functions(np.ones(()), highest)))
     return 4 * math.pi * order * math.sqrt(size)
 
 

@@ -175,7 +175,7 @@ class ForceDipoleSplit(FaxenSplit):
         """Return the polynomials that pairs take, with exact integrals."""
         tables = self.radial_polynomials(rc, degree)
         return RadialTables.of_levels(
-            [_balanced(tables.level(n), *whole) for n, whole in enumerate(WHOLE)]
+            [_balanced(tables.level(n), flow, slope) for n, (flow, slope) in enumerate(WHOLE)]
         )
 
     def losses(self, rc: float, term: str) -> Array:

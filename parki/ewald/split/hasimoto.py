@@ -25,6 +25,7 @@ for derivatives of doublets, too.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -340,16 +341,10 @@ def _taken(z: float, t: Array) -> Array:
     return np.asarray(np.exp(v) * gammaincc(_DERIVATIVES, (1 + _FALL) * np.maximum(v, 0)))
 
 
-def radial_functions(
-    r: Array,
-    b1: Array,
-    b2: Array,
-    b3: Array,
-    b4: Array,
-    b5: Array | float = 0.0,
-    b6: Array | float = 0.0,
-) -> RadialTables:
-    """Radial functions of the pair kernel with these residual derivatives."""
+def radial_functions(r: Array, derivatives: Iterable[Array]) -> RadialTables:
+    """Radial functions of the pair kernel with these four or six derivatives of the residual."""
+    b1, b2, b3, b4, *more = derivatives
+    b5, b6 = more or (0.0, 0.0)
     mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
     r2 = r * r
     second = -(b4 / 2 + slope) / r2

@@ -184,7 +184,7 @@ def _error(c: float, order: int) -> tuple[Array, Array, RadialTables]:
     scale /= 1 + scale * out.whole
     derived = out.psi, out.slope, out.second, out.third, out.fourth
     derivatives = (scale * f for f in (-out.rest, *derived))
-    outer = radial_functions(out.r, *derivatives)
+    outer = radial_functions(out.r, derivatives)
     x, w = gauss(40 + int(c))
     inner = np.append(0.0, (x + 1) / 2)
     near = Prolate(c, 1.0).series(1.0).map(lambda f: chebyshev.chebval(2 * inner**2 - 1, f))

@@ -251,7 +251,8 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
         return np.asarray(2 * edge**2 * (sin2 * of_sine[:, None] + cos2 * of_cosine[:, None]))
 
     wave = np.square([np.cos(lag), np.sin(lag)]) / (2 * np.pi * m) ** 2
-    rho_far = pairs(*wave.sum(axis=2))
+    of_sine, of_cosine = wave.sum(axis=2)
+    rho_far = pairs(of_sine, of_cosine)
     b_far = pairs(((1 - np.cos(lag)) ** 2).sum(axis=1), (np.sin(lag) ** 2).sum(axis=1) + beyond)
     # Largest ratio of the far images' sum to its rms over offsets from the grid, as measured.
     crest = 4 + 0.35 * p
