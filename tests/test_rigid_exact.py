@@ -248,8 +248,7 @@ def test_far_noise_has_the_far_matrix():
     once = stages.fgc.brownian_noise(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
     field, own = stages.fgc.brownian_noise(once), {"u": far[:3], "grad_u": far[3:]}
-    stages.g2p.apply(field, own)
-    stages.faxen.gather(stages.g2p, field, own, 1)
+    stages.gather(field, dens, own)
     found = fields._moved(far) + fields.near(acts)
     np.testing.assert_allclose(found, whole, atol=1e-6 * abs(whole).max())
 

@@ -89,10 +89,10 @@ def test_far_noise_has_the_far_matrix(radii, box):
     plan = spheres._mobility.first
     far = plan(forces) - plan.pipeline.near(forces)
     stages, found = plan.pipeline.stages, np.zeros_like(far)
-    grid = stages.faxen.spread(stages.p2g, forces, stages.sorted, None, 0, 1)[0]
+    grid, _ = stages.spread(forces[None])
     once = stages.fgc.brownian_noise(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
-    stages.faxen.gather(stages.g2p, stages.fgc.brownian_noise(once), {"u": found}, 0, 1)
+    stages.gather(stages.fgc.brownian_noise(once), forces, {"u": found})
     np.testing.assert_allclose(found, far, atol=1e-6 * abs(far).max())
     # The noise is in the memory of the grid, which the next sum finds clean.
     stages.p2g.clean = False
@@ -107,11 +107,11 @@ def test_noise_of_torques(radii, box):
     assert turning.plan.setup.split.positive
     stages, far = turning.pipeline.stages, np.zeros((12, COUNT))
     dens = noise.density(*acts)
-    grid = stages.faxen.spread(stages.p2g, dens, stages.sorted, None, 0, 1)[0]
+    grid, _ = stages.spread(dens[None])
     once = stages.fgc.brownian_noise(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
     field, own = stages.fgc.brownian_noise(once), {"u": far[:3], "grad_u": far[3:]}
-    stages.faxen.gather(stages.g2p, field, own, 0, 1)
+    stages.gather(field, dens, own)
     stages.p2g.clean = False
     near = turning.near(np.array(acts))
     u, slopes = turning.plan(dens)
