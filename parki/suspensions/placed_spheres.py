@@ -61,11 +61,6 @@ class PlacedSpheres(InFluid):
     ) -> None:
         with self._together("Spheres"):
             _, given = take_options(None, options, keywords, also=("radii", "viscosity"))
-            if given.gap is not None:
-                raise ParkiValueError(
-                    f"wall is {given.wall!r}, but spheres are above one wall or in boxes without: "
-                    "pass wall='no-slip', or sum forces on points between two walls by parki.Plan"
-                )
             array = as_points("points", points)
             sizes = Radii.of(radii, array.shape[1], partial(_radii_of_all, self._ranks, given))
             attached = Attached(library_of(points))
@@ -123,7 +118,7 @@ class PlacedSpheres(InFluid):
 
     def _check_heights(self, points: AnyArray) -> None:
         if self.options.walled:
-            wall.check_heights(points, self.radii)
+            wall.check_heights(points, self.radii, self.options.gap)
 
     def _check_radii(self) -> None:
         """Refuse radii that the box is a point of, or whose third powers are no numbers."""

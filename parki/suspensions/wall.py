@@ -24,16 +24,34 @@ LACKS = (
 )
 
 
-def check_heights(points: AnyArray, radii: AnyArray) -> None:
-    """Refuse spheres that the wall cuts; they may touch it, up to rounding."""
+def check_heights(points: AnyArray, radii: AnyArray, gap: float | None = None) -> None:
+    """Refuse spheres that a wall cuts; they may touch it, up to rounding.
+
+    The walls are at 0, and at a height of ``gap``, if it is given.
+    """
     heights = to_host(points[2])
-    low = heights - radii * (1 - 4 * np.finfo(heights.dtype).eps)
+    rounding = 4 * np.finfo(heights.dtype).eps
+    n = int(radii.argmax()) if radii.size else 0
+    if radii.size and gap is not None and 2 * radii[n] > gap * (1 + rounding):
+        raise ParkiValueError(
+            f"sphere {n} of radius {radii[n]:g} is wider than the gap of {gap:g} between the "
+            "walls; give smaller radii, or a larger third length of box"
+        )
+    _check_apart(heights, radii, rounding * radii, "over the wall")
+    if gap is not None:
+        below = gap - heights.astype(np.float64)
+        _check_apart(below, radii, rounding * gap, "below the upper wall")
+
+
+def _check_apart(distances: AnyArray, radii: AnyArray, rounding: AnyArray, where: str) -> None:
+    """Refuse centres that are not a radius away from a wall."""
+    low = distances - radii + rounding
     if low.size and low.min() < 0:
         n = int(low.argmin())
-        radius, height = told_apart(float(radii[n]), float(heights[n]))
+        radius, distance = told_apart(float(radii[n]), float(distances[n]))
         raise ParkiValueError(
-            f"sphere {n} of radius {radius} is {height} over the wall, which cuts it; keep each "
-            "centre at least a radius above the wall"
+            f"sphere {n} of radius {radius} is {distance} {where}, which cuts it; keep each "
+            f"centre at least a radius {where}"
         )
 
 

@@ -32,12 +32,17 @@ from parki.ewald.sums.maps import (
 )
 from parki.ewald.sums.maps import transposed as transposed_by
 from parki.ewald.sums.results import RESULTS
-from parki.ewald.sums.slit import SOURCES, TARGETS
+from parki.ewald.sums.slit import sources_of, targets_of
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
 from parki.typing import AnyArray, DType
 
 AXES = "xyz"
+
+
+def order(word: str) -> int:
+    """Return how many derivatives a word takes; means over surfaces are no larger than points."""
+    return len(word.replace("l", ""))
 
 
 class Correction:
@@ -71,10 +76,10 @@ class Correction:
     ) -> None:
         kernel = next(kernel for kernel, _ in near.values())
         columns = STOKES.columns
-        self.sources = SOURCES[kernel]
+        self.sources, self.targets = sources_of(kernel), targets_of(kernel)
         self.results: dict[str, Addend] = {name: RESULTS[want] for name, (_, want) in near.items()}
         self.names = tuple(dict.fromkeys(n for each in self.results.values() for n in each.want))
-        self.words = tuple(dict.fromkeys(w for name in self.names for w in TARGETS[name].want))
+        self.words = tuple(dict.fromkeys(w for name in self.names for w in self.targets[name].want))
         self.rows = {name: result_rows(kernel, name) for name in self.names}
         self.rows_of_words = {word: 1 if word.endswith("p") else columns for word in self.words}
         self.tolerance, self._gap = tolerance, float(options.gap or 0)
@@ -91,7 +96,11 @@ class Correction:
 
     def power(self, name: str) -> int:
         """Return the power of the length in the promise of a result of the sum."""
-        return 1 + (name != "u") + (self.sources.keys() != {""})
+        return 1 + self._order(name) + max(map(order, self.sources))
+
+    def _order(self, name: str) -> int:
+        """Return how many derivatives of the velocity a result takes."""
+        return max(map(order, self.targets[name].want))
 
     @property
     def passes(self) -> tuple[int, int]:
@@ -122,13 +131,13 @@ class Correction:
         length = unit_of_promise(self._gap, self._area)
         sources = self.of_words(dens.astype(np.float64), cloud)
         squares = [
-            (rows**2).sum(axis=(1, 2)) / length ** (2 * bool(word))
+            2 ** word.count("c") * (rows**2).sum(axis=(1, 2)) / length ** (2 * order(word))
             for word, rows in sources.items()
-            if word != "p"
+            if word not in ("l", "p")
         ]
         roots = np.array([float(one) for one in np.sqrt(reduce(add, squares))])
         unit = {
-            name: PART * 2**0.5 * self.tolerance * roots / length ** (1 + (name != "u"))
+            name: PART * 2**0.5 * self.tolerance * roots / length ** (1 + self._order(name))
             for name in self.names
         }
         bounds = {}
@@ -190,7 +199,8 @@ class CorrectionAtPoints:
         for n in range(flow.shape[-1]):
             by_word = {word: made[axis + word][n] for word in words}
             parts = {
-                name: TARGETS[name].results(by_word, self._targets) for name in correction.names
+                name: correction.targets[name].results(by_word, self._targets)
+                for name in correction.names
             }
             for name, result in correction.results.items():
                 results[name].append(result.results(parts, {}))
@@ -203,7 +213,7 @@ class CorrectionAtPoints:
         for name, result in correction.results.items():
             matrix = weights(result.results, {part: correction.rows[part] for part in result.want})
             for part, of_part in transposed_by(matrix, values[name]).items():
-                target = TARGETS[part]
+                target = correction.targets[part]
                 sizes = {word: correction.rows_of_words[word] for word in target.want}
                 places = None if target.results in FIXED else self._targets
                 of_words = transposed_by(weights(target.results, sizes, places), of_part)

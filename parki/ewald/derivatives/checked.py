@@ -167,10 +167,7 @@ class CheckedDerivative(NamedTuple):
     @property
     def sums(self) -> list[MappedSum]:
         """What is summed: each density of each sum."""
-        src, norms, trg = self.cloud.src, self.cloud.norms, self.cloud.trg
-        cloud, of_targets = {"points": src, "norms": norms}, {"points": trg}
-        if isinstance(norms, tuple):
-            of_targets["point_radii"], cloud["point_radii"] = norms
+        cloud, of_targets = self.cloud.of_maps
         addends: Iterable[Addend] = joined(self.request.whole.addends)
         if self.moves:
             cloud["moves"] = of_targets["moves"] = self.moves
@@ -209,7 +206,7 @@ class CheckedDerivative(NamedTuple):
             dtype=cloud.trg.dtype,
             space=cloud.space,
         )
-        return correction.place({"points": cloud.src, "norms": cloud.norms}, {"points": cloud.trg})
+        return correction.place(*cloud.of_maps)
 
     def _options(self, kernel: str) -> EwaldOptions:
         """Return the options of a sum, with the tolerance that the scale of its results allows."""

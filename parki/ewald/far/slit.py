@@ -1,8 +1,8 @@
 """`SlitFlow`: the smooth flow that images in two walls lack, of any sources, at any targets.
 
 Words say which operation on the flows of `parki.ewald.far.slit_modes` sources and targets take: a
-letter for each derivative by "x", "y" or "z", "l" for a Laplacian, and last "p" for the pressure in
-place of the velocity. The word "" is a force, or the velocity.
+letter for each derivative by "x", "y" or "z", "l" for a Laplacian, "c" for a curl, and last "p" for
+the pressure in place of the velocity. The word "" is a force, or the velocity.
 
 Moments of sources, and coefficients of flows, are arrays (F, M, k), by flow, mode and density.
 """
@@ -75,9 +75,13 @@ class SlitFlow:
         self._lengths = xp.asarray(lengths)[:, None]
         self._matrices = xp.asarray(np.moveaxis(modes.matrices, 0, -1))
         self._values = xp.asarray(table.values.reshape(2, table.values.shape[1], -1))
-        self._pressures, self._slopes, self._laplacians = map(
-            xp.asarray, (table.pressures, table.slopes, table.laplacians)
-        )
+        self._pressures = xp.asarray(table.pressures)
+        # By letter, with the power of k that they are over.
+        self._operators = {
+            "z": (xp.asarray(table.slopes), 1),
+            "l": (xp.asarray(table.laplacians), 2),
+            "c": (xp.asarray(table.curls), 1),
+        }
         self._by_axis = dict(zip("xy", xp.asarray(modes.waves.T[..., None]), strict=True))
         along = modes.waves / np.where(lengths, lengths, 1)[:, None]
         along[0] = 1, 0
@@ -158,8 +162,9 @@ class SlitFlow:
         """Return coefficients of a derivative of a flow; with ``of_source``, moments by it."""
         if letter in "xy":
             return (-1j if of_source else 1j) * self._by_axis[letter] * flow
-        matrices, power = (self._slopes, 1) if letter == "z" else (self._laplacians, 2)
-        return self._by_mode(matrices if of_source else matrices.swapaxes(1, 2), flow, power)
+        matrices, power = self._operators[letter]
+        matrices = matrices.conj() if of_source else matrices.swapaxes(1, 2)
+        return self._by_mode(matrices, flow, power)
 
     # ------------------------------------------------------------------ sizes
     @cached_property

@@ -46,8 +46,8 @@ class FlowTable(NamedTuple):
         Each flow by these functions; vectors along the wave vector, transverse, and along z.
     pressures : ndarray, shape (2, F, 4)
         Pressures over k.
-    slopes, laplacians : ndarray, shape (2, F, F)
-        Derivatives along z over k, and Laplacians over k^2, by flows.
+    slopes, laplacians, curls : ndarray, shape (2, F, F)
+        Derivatives along z over k, Laplacians over k^2, and curls over k, by flows.
     matrices : callable
         ``matrices(lengths, gap, area, flux)``: M (n, F, F), real, for the lengths of wave vectors,
         of which the first is 0, and whether the fluid has no net flux along each axis.
@@ -57,6 +57,7 @@ class FlowTable(NamedTuple):
     pressures: Array
     slopes: Array
     laplacians: Array
+    curls: NDArray[np.complex128]
     matrices: Callable[[Array, float, float, tuple[bool, bool]], Array]
 
     @property
@@ -176,6 +177,7 @@ def _stokes() -> FlowTable:
     """Return the table of flows of Stokes."""
     values = np.zeros((2, 9, 3, 4), dtype=complex)
     pressures, slopes, laplacians = np.zeros((2, 9, 4)), np.zeros((2, 9, 9)), np.zeros((2, 9, 9))
+    curls = np.zeros((2, 9, 9), dtype=complex)
     for axis, functions in enumerate((3, 3, 2)):
         for n in range(functions):
             values[0, 3 * axis + n, axis, n] = 1
@@ -193,7 +195,11 @@ def _stokes() -> FlowTable:
     for one, other in ((0, 2), (1, 3), (2, 0), (3, 1), (4, 5), (5, 4)):
         slopes[1, one, other] = 1
     slopes[1, 3, 0] = laplacians[1, 1, 0] = laplacians[1, 3, 2] = 2
-    return FlowTable(values, pressures, slopes, laplacians, _matrices)
+    for n, slope in ((1, 1), (2, -2)):
+        curls[0, n, 2 + n], curls[0, 3 + n, n - 1] = slope, -slope
+    curls[1, 1, 5] = curls[1, 3, 4] = 2j
+    curls[1, 4, 2] = curls[1, 5, 0] = 1j
+    return FlowTable(values, pressures, slopes, laplacians, curls, _matrices)
 
 
 STOKES = _stokes()

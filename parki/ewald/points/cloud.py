@@ -82,6 +82,14 @@ class Cloud:
         arrays = self.arrays
         return (arrays["trg_radii"][0], arrays["src_radii"][0]) if "src_radii" in arrays else None
 
+    @property
+    def of_maps(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The sources, and the targets, as maps take them."""
+        of_sources, of_targets = {"points": self.src, "norms": self.norms}, {"points": self.trg}
+        if self.radii is not None:
+            of_targets["point_radii"], of_sources["point_radii"] = self.radii
+        return of_sources, of_targets
+
     @cached_property
     def same(self) -> bool:
         """Whether the targets are the sources."""

@@ -2,7 +2,8 @@
 
 The images in a wall at another height are those in a wall at 0, where heights are counted from that
 wall, with their signs. What images in two walls leave of a flow there is a smooth *correction* of
-few modes (`parki.ewald.far.slit`), of the sources that `SOURCES` lists.
+few modes (`parki.ewald.far.slit`), of the sources and targets that `sources_of` and `targets_of`
+return. Forces on spheres are spread over surfaces, over which spheres take the mean of the flow.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from functools import partial
 
 import numpy as np
 
+from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, fixed, still
-from parki.ewald.sums.stokes_rotlet import torques_as_dipoles
+from parki.ewald.sums.sphere_radii import SphereRadii, square
 from parki.ewald.sums.wall_images import mirrored
 from parki.typing import AnyArray
 
@@ -130,17 +132,17 @@ def _columns(columns: Callable[[int, AnyArray, Arrays], AnyArray]) -> dict[str, 
     return {name: partial(columns, axis) for axis, name in enumerate("xyz")}
 
 
-def _torques(axis: int, dens: AnyArray, cloud: Arrays) -> AnyArray:
-    return torques_as_dipoles(dens, cloud)[axis::3]
+def _torques(dens: AnyArray, cloud: Arrays) -> AnyArray:
+    return dens / 2
 
 
-# For each sum its sources: forces, "", their derivatives by an axis of the source, and sources
-# that take the pressure of a flow, "p"; with the map of densities to each.
+# For each sum its sources: forces, "", their derivatives by an axis of the source, "c" for curls,
+# and sources that take the pressure of a flow, "p"; with the map of densities to each.
 SOURCES: dict[str, dict[str, Map]] = {
     "stokes_sl": {"": _whole},
     "stokes_dipole": _columns(_dipoles),
     "stokes_dl": {**_columns(_layers), "p": _sinks},
-    "stokes_rotlet": _columns(_torques),
+    "stokes_rotlet": {"c": _torques},
     "stokes_comb": {
         "": of_forces,
         **_columns(lambda axis, dens, cloud: _layers(axis, dens[3:], cloud)),
@@ -176,3 +178,54 @@ TARGETS = {
     "p": Addend("", ("p",), _pressure),
     "grad_u": Addend("", ("x", "y", "z"), _slopes),
 }
+
+
+# ------------------------------------------------------------------ spheres
+def _over_surface(radius: float | None, dens: AnyArray, cloud: Arrays) -> AnyArray:
+    """Return the forces whose Laplacian spreads forces over surfaces, ``a^2 / 6 f``."""
+    return square(radius, cloud) / 6 * dens
+
+
+def _mean(radius: float | None, plain: Addend, results: Arrays, cloud: Arrays) -> AnyArray:
+    """Return a mean over surfaces, ``(1 + a^2 / 6 Laplacian) u``."""
+    parts = {
+        word: results[word] + square(radius, cloud) / 6 * results[f"{word}l"] for word in plain.want
+    }
+    return plain.results(parts, cloud)
+
+
+def _half_curl(times: float, results: Arrays, cloud: Arrays) -> AnyArray:
+    return times / 2 * results["c"]
+
+
+def sources_of(kernel: str) -> dict[str, Map]:
+    """Return the sources of a sum by word, with the map of its densities to each."""
+    if kernel in SOURCES:
+        return SOURCES[kernel]
+    kind = SUMS[kernel]
+    radius = SphereRadii.of(kind).sources
+    if kind.turns[1]:
+        return SOURCES["stokes_rotlet"]
+    if radius == 0:
+        return SOURCES["stokes_sl"]
+    return {"": _whole, "l": partial(_over_surface, radius)}
+
+
+def targets_of(kernel: str) -> dict[str, Addend]:
+    """Return what is taken of the correction's flow for each result of a sum, as `TARGETS`."""
+    if kernel in SOURCES:
+        return TARGETS
+    kind = SUMS[kernel]
+    radius = SphereRadii.of(kind).targets
+    if kind.turns[0]:  # of torques twice the turns
+        return {"u": Addend("", ("c",), partial(_half_curl, 1.0 + kind.turns[1]))}
+    if radius == 0:
+        return TARGETS
+    means = {
+        name: Addend(
+            "", (*plain.want, *(f"{word}l" for word in plain.want)), partial(_mean, radius, plain)
+        )
+        for name, plain in TARGETS.items()
+        if name != "p"  # which is the same
+    }
+    return TARGETS | means

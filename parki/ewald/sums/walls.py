@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,48 +20,24 @@ from parki.ewald.sums.composite import Addend, Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, after, velocity
 from parki.ewald.sums.names import named
 from parki.ewald.sums.plates import near_plates
-from parki.ewald.sums.record import Interaction
-from parki.ewald.sums.slit import SOURCES, between, of_forces, of_layers
+from parki.ewald.sums.slit import between, of_forces, of_layers, sources_of
+from parki.ewald.sums.sphere_radii import SphereRadii, of_spheres, square
 from parki.ewald.sums.stokes_rotlet import torques_as_dipoles
 from parki.ewald.sums.wall_images import Wanted, addend, mirrored
 from parki.typing import AnyArray, Walls
 
 
-class _Radii(NamedTuple):
-    """The radii of targets and of sources; None where each point has its own.
-
-    ``largest`` is the largest one of all.
-    """
-
-    targets: float | None
-    sources: float | None
-    largest: float
-
-    @classmethod
-    def of(cls, kind: Interaction) -> _Radii:
-        """Return the radii that the targets and the sources of a sum of spheres have."""
-        if kind.pair.point_radii is None:
-            one, other = (shell.radius for shell in kind.symbol.shells or ())
-            return cls(one, other, max(one, other))
-        flow = kind.symbol.order == 2 and not kind.symbol.laplacians[0]
-        return cls(0.0 if flow else None, None, kind.pair.largest)
-
-
-def _square(radius: float | None, cloud: Arrays) -> AnyArray:
-    return cloud["point_radii"] ** 2 if radius is None else radius**2
-
-
 def _swollen(radius: float | None, results: Arrays, cloud: Arrays) -> AnyArray:
     """Return a third of a velocity times the squares of the targets' radii."""
-    return _square(radius, cloud) / 3 * results["u"]
+    return square(radius, cloud) / 3 * results["u"]
 
 
 def _of_radius(radius: float | None, dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return phi's quadrupoles ``2 b^2 / 3 e3 f*`` of forces on spheres."""
-    return images.across(2 / 3 * _square(radius, cloud) * mirrored(dens, cloud))
+    return images.across(2 / 3 * square(radius, cloud) * mirrored(dens, cloud))
 
 
-def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Composite:
+def _of_forces_on_spheres(kernel: str, radii: SphereRadii, up: int, want: str) -> Composite:
     """Return velocities of spheres, or other results at points, by forces on other spheres.
 
     With ``c = 2 b^2 / 3``, b the sources' radius, phi has quadrupoles ``c e3 f*``, too. ``a^2 / 3``
@@ -97,7 +73,7 @@ def _raised(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return images.across(images.dipoles(dens, cloud))
 
 
-def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
+def _blake_spheres(kernel: str, radii: SphereRadii, up: int) -> Composite:
     """Return the velocities of spheres by Blake's form, of velocities of sums alone.
 
     The Laplacians of the flow by x and by y make ``2 grad (f . grad) + 4 h d3 grad (f* . grad)``
@@ -108,7 +84,7 @@ def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
 
     def swelling(dens: AnyArray, cloud: Arrays) -> AnyArray:
         """Return ``2 b^2 / 3 f*``."""
-        return 2 / 3 * _square(radii.sources, cloud) * mirrored(dens, cloud)
+        return 2 / 3 * square(radii.sources, cloud) * mirrored(dens, cloud)
 
     def shrinking(dens: AnyArray, cloud: Arrays) -> AnyArray:
         return -swelling(dens, cloud)
@@ -165,7 +141,7 @@ def _mirrored_flow(results: Arrays, cloud: Arrays) -> AnyArray:
     return mirrored(results["u"], cloud)
 
 
-def _turns_of_forces(kernel: str, radii: _Radii) -> Composite:
+def _turns_of_forces(kernel: str, radii: SphereRadii) -> Composite:
     """Return turns of spheres by forces on others: half the curl of their flow in Blake's form."""
 
     def dipoles(dens: AnyArray, cloud: Arrays) -> AnyArray:
@@ -185,7 +161,7 @@ def _turns_of_forces(kernel: str, radii: _Radii) -> Composite:
     return images.composite(kernel, "u", addends, scales=(("doublet_dipole", radii.largest, 2),))
 
 
-def _flow_of_torques(kernel: str, radii: _Radii, want: str) -> Composite:
+def _flow_of_torques(kernel: str, radii: SphereRadii, want: str) -> Composite:
     """Return velocities of spheres, or other results at points, by torques on other spheres.
 
     It is the transpose of the turns by forces, with the pressure of torques on points.
@@ -217,7 +193,7 @@ def _turns_of_torques(kernel: str) -> Composite:
 def _of_spheres(kernel: str, up: int, alone: bool) -> Wanted:
     """Return results of spheres, by sums whose velocities ``alone`` are taken, if so."""
     kind = SUMS[kernel]
-    radii = _Radii.of(kind)
+    radii = SphereRadii.of(kind)
     if kind.symbol.order == 2 and alone:
         return {"u": partial(_blake_spheres, kernel, radii, up)}
     if kind.symbol.order == 2:
@@ -289,39 +265,26 @@ def near_wall(
         return kernel
     if factors:
         return near_plates(kernel, wall, want, factors, gap)
-    if gap is not None:
-        return _between_walls(kernel, wall, want, by=by, gap=gap)
     known: Wanted = {}
     if isinstance(kernel, str):
         known, kind = _KERNELS.get(kernel, {}), SUMS[kernel]
-        if kind.symbol.shells or kind.pair.point_radii is not None:
+        if of_spheres(kind):
             known = _of_spheres(kernel, up, bool(by))
     if want not in known:
         name = kernel.name if isinstance(kernel, Composite) else kernel
+        where = "near a wall" if gap is None else "between two walls"
         raise ParkiValueError(
-            f"wall is {wall!r}, which {name} with want={want!r} does not have; near a wall "
+            f"wall is {wall!r}, which {name} with want={want!r} does not have; {where} "
             f"parki sums {', '.join(_KERNELS)}, with want='u', 'p', 'grad_u' and 'stress'"
         )
     if kernel not in _KERNELS:
-        return known[want]()
-    densities_alone = kernel == "stokes_sl" and want == "u" and not {*by} - {"dens"}
-    return known[want](alone=bool(by) and not densities_alone)
-
-
-def _between_walls(
-    kernel: str | Composite, wall: Any, want: str, *, by: Iterable[str], gap: float
-) -> Composite:
-    """Return a sum between two walls, one of them at this height; refuse others."""
-    known = isinstance(kernel, str) and kernel in SOURCES and want in images.WANTED
-    if not known:
-        name = kernel.name if isinstance(kernel, Composite) else kernel
-        raise ParkiValueError(
-            f"wall is {wall!r}, which {name} with want={want!r} does not have; between two walls "
-            f"parki sums {', '.join(SOURCES)}, with want='u', 'p', 'grad_u' and 'stress'"
-        )
-    composite = near_wall(kernel, "no-slip", want, by=by)
-    if "p" in SOURCES[str(kernel)] and composite.transposed:
+        composite = known[want]()
+    else:
+        densities_alone = kernel == "stokes_sl" and want == "u" and not {*by} - {"dens"}
+        composite = known[want](alone=bool(by) and not densities_alone)
+    if gap is None:
+        return composite
+    if "p" in sources_of(str(kernel)) and composite.transposed:
         # Transposed sinks make a pressure that differs by a constant from the one of forces.
-        alone = _KERNELS[str(kernel)][want](alone=True)
-        composite = replace(composite, transposed=alone)
+        composite = replace(composite, transposed=known[want](alone=True))
     return between(composite, gap)
