@@ -10,7 +10,7 @@ import numpy as np
 from sphere_reference import mobility
 
 import parki
-from faces.base import TOLERANCE, Array, Face, Given
+from faces.base import BOX, TOLERANCE, Array, Face, Given
 from parki.interchange import to_host
 
 VISCOSITY = 0.7
@@ -171,6 +171,22 @@ class WallSpheres(Spheres):
         return 3 * super().bound(given)  # images are as many sums
 
 
+class SlitSpheres(WallSpheres):
+    """Between two walls."""
+
+    name, words = "slit spheres", "`parki.Spheres` between two walls"
+
+    def settings(self) -> dict[str, Any]:
+        return {"wall": ("no-slip", "no-slip")}
+
+    def box(self, periodicity: int, tilt: float) -> Array:
+        """Return the edges of a box, whose walls stay where they are."""
+        return np.array([*super().box(periodicity, tilt)[:2], BOX[2]])
+
+    def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
+        return super().place(rng, box, count) * [[1], [1], [0.9]]
+
+
 class Noise(Spheres):
     """Brownian steps by one stream of random numbers; their covariance has tests of its own."""
 
@@ -288,6 +304,6 @@ class RigidNoise(Noise, RigidSpheres):
 
 
 FACES = (
-    *(Spheres(), Radii(), Torques(), RadiiTorques(), WallSpheres(), Noise()),
+    *(Spheres(), Radii(), Torques(), RadiiTorques(), WallSpheres(), SlitSpheres(), Noise()),
     *(RigidSpheres(), RigidBodies(), RigidNoise()),
 )
