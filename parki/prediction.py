@@ -262,11 +262,11 @@ def estimate(
             f"{single.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "
             f"{' x '.join(map(str, grid))}, window of {parameters.points} points"
         )
-    if options.corrected:
-        more, size, words = _correction(sums[0], (count, sources), first_sum, np_dtype)
+    for single in {id(one.request): one for one in sums if options.corrected}.values():
+        more, size, words = _correction(single, (count, sources), first_sum, np_dtype)
         for stage, value in more.items():
             seconds[stage] += value
-        parts["correction"] = size
+        parts["correction"] = parts.get("correction", 0.0) + size
         peak = max(peak, sum(parts.values()))
         chosen.append(words)
     if kernel == "spheres" and options.periodicity == 3:

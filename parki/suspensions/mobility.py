@@ -327,6 +327,8 @@ class SphereMobility:
             self._shifted = other
             return other.products(acts, moves, factor=factor, checked=True)
         except ParkiValueError:  # a sphere has left the box
+            if options.gap is not None:  # the third edge is no extent
+                raise
             edges = zip(options.box, options.periodic, strict=True)
             box = tuple(edge if periodic else None for edge, periodic in edges)
             other = self.elsewhere(points, replace(options, box=box))

@@ -468,7 +468,8 @@ class Spheres(PlacedSpheres):
     def describe(self) -> str:
         """Return the chosen parameters, as text."""
         head = f"spheres: {self._mobility.sizes}; viscosity {self.viscosity:g}"
-        lacks = [wall.LACKS] if self.options.walled else []
+        lacks = [wall.LACKS if self.options.gap is None else wall.LACKS_BETWEEN]
+        lacks = lacks if self.options.walled else []
         return "\n".join([head, *lacks, *(plan.describe() for plan in self._mobility.plans)])
 
     def __repr__(self) -> str:

@@ -22,6 +22,10 @@ LACKS = (
     "near the wall: no lubrication; a force moves a sphere that touches it at 0.25 (across) and "
     "0.50 (along) of its speed alone, a rigid one not at all"
 )
+LACKS_BETWEEN = (
+    "between the walls: no lubrication; a force moves a sphere that touches one of them, a rigid "
+    "one not at all"
+)
 
 
 def check_heights(points: AnyArray, radii: AnyArray, gap: float | None = None) -> None:
