@@ -230,7 +230,6 @@ def derived(**more):
     return parki.vjp("stokes_sl", trg, src, dens, options(), values=trg, **more)
 
 
-SPHERES = {"radii": 0.05, "box": BOX, "periodicity": 2, "wall": WALLS}
 REFUSED = {
     "wall is 'slip'; expected one of no-slip, metal, the image factor": lambda: options(
         wall="slip"
@@ -255,7 +254,6 @@ REFUSED = {
     "systems was given, .* a plan has one system": lambda: call(systems=([0, 12], [0, 20])),
     "boxes was given, but wall is": lambda: call(boxes=[BOX]),
     "'box' was given, .* there are first derivatives": lambda: derived(wrt=("box",)),
-    "spheres are above one wall": lambda: parki.Spheres(inside(5), **SPHERES),
 }
 
 

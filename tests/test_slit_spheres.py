@@ -45,14 +45,18 @@ def dense(spheres):
     return np.stack(motions, axis=1).reshape(size, size).T
 
 
+def of_pairs(mobility, moving, acting):
+    """Return what one of two spheres has of the other's forces and torques, (6, 6)."""
+    return mobility.reshape(2, 3, 2, 2, 3, 2)[:, :, moving, :, :, acting].reshape(6, 6)
+
+
 def surface(count=12):
     """Return points and weights of means over a sphere of the radius 1."""
     heights, weights = np.polynomial.legendre.leggauss(count)
     turns = np.pi * np.arange(2 * count) / count
     across = np.sqrt(1 - heights**2)
-    points = np.stack(
-        [np.outer(across, np.cos(turns)), np.outer(across, np.sin(turns)), heights[:, None] + 0 * turns]
-    )
+    rows = [np.outer(across, turn) for turn in (np.cos(turns), np.sin(turns))]
+    points = np.stack([*rows, heights[:, None] + 0 * turns])
     return points.reshape(3, -1), np.repeat(weights, 2 * count) / (4 * count)
 
 
@@ -73,8 +77,8 @@ def test_one_sphere(mean_flow):
     found = dense(parki.Spheres(point, radius, given))
     assert np.diag(found) * units == pytest.approx(ALONE[mean_flow], abs=1e-8)
     pair = np.concatenate([point, [[0.6], [0.8], [0.5]]], axis=1)
-    both = dense(parki.Spheres(pair, [radius, 0], given)).reshape(2, 3, 2, 2, 3, 2)[:, :, 0, :, :, 0]
-    assert np.diag(both.reshape(6, 6)) * units == pytest.approx(ALONE[mean_flow], abs=1e-8)
+    both = of_pairs(dense(parki.Spheres(pair, [radius, 0], given)), 0, 0)
+    assert np.diag(both) * units == pytest.approx(ALONE[mean_flow], abs=1e-8)
 
 
 def test_a_pair():
@@ -82,7 +86,7 @@ def test_a_pair():
     points, (a, b) = np.array([[0.2, 0.6], [0.3, 0.5], [0.3, 0.6]]), (0.16, 0.1)
     given, (places, weights) = options(tolerance=1e-9), surface()
     found = dense(parki.Spheres(points, [a, b], given, viscosity=1 / (8 * np.pi)))
-    found = found.reshape(2, 3, 2, 2, 3, 2)[:, :, 0, :, :, 1].reshape(6, 6)
+    found = of_pairs(found, 0, 1)
     force, torque = FORCES[:, 0], FORCES[:, 1]
     acting = force[:, None] + 3 / (2 * b) * np.cross(torque, places.T).T
     flow = parki.stokes_sl(
@@ -227,9 +231,7 @@ def test_bodies():
     bodies = parki.RigidBodies(shape, places, given, accuracy=1e-8)
     found = np.stack(bodies.velocities(FORCES[:, :2], 0.1 * VALUES[:, :2]))
     blobs = places[:, :, None] + shape.blobs[:, None]
-    mobility = matrix_of(
-        parki.Spheres(blobs.reshape(3, 6), 0.05, given).as_linear_operator()
-    )
+    mobility = matrix_of(parki.Spheres(blobs.reshape(3, 6), 0.05, given).as_linear_operator())
     carried = np.zeros((3, 2, 3, 2, 3, 2))
     for body in range(2):
         for axis in range(3):
@@ -273,5 +275,4 @@ def test_what_is_told():
     slit, walled = (parki.estimate("spheres", 1e5, wall=each, **how) for each in (WALLS, "no-slip"))
     assert 1.3 * walled.total < slit.total < 3 * walled.total
     turning = parki.estimate("spheres", 1e5, wall=WALLS, torques=True, **how)
-    lines = [line for line in turning.chosen if line.startswith("correction")]
     assert turning.memory.parts["correction"] > 3 * slit.memory.parts["correction"]

@@ -212,7 +212,7 @@ def sources_of(kernel: str) -> dict[str, Map]:
 
 
 def targets_of(kernel: str) -> dict[str, Addend]:
-    """Return what is taken of the correction's flow for each result of a sum, as `TARGETS`."""
+    """Return the parts of the correction's flow that make each result of a sum, as `TARGETS`."""
     if kernel in SOURCES:
         return TARGETS
     kind = SUMS[kernel]

@@ -1,4 +1,4 @@
-"""`SphereRadii`: the radii that maps of sums of spheres take, one for all points or one for each."""
+"""`SphereRadii`: the radii that maps of sums of spheres take, of all points or of each."""
 
 from __future__ import annotations
 
