@@ -14,7 +14,8 @@ accuracy        `Check`, an error measured, by a sum of the `finer_tolerance`
 ranks           `Ranks`; `SERIAL` is this process alone
 graphs          `second`, first and second derivatives as frameworks take them, and `saved`, first
                 ones by what a sum has saved; `Batch`, systems and boxes as they keep them;
-                `first_box`; `energy_of_sums`, an energy of their sums
+                `OwnBox`, of `own_boxes`, the box of a system; `of_first`, that of the first;
+                `energy_of_sums`, an energy of their sums
 =============== ==================================================================================
 
 `parki.mesh` is a face of the far field, and imports that, too. Programs of users import `parki`,
@@ -28,7 +29,7 @@ from parki.ewald.checks import Check, finer_tolerance
 from parki.ewald.derivatives import saved, second
 from parki.ewald.derivatives.energy_of_sums import energy_of_sums
 from parki.ewald.derivatives.linear_operator import linear_operator
-from parki.ewald.geometry.systems import Batch, first_box
+from parki.ewald.geometry.own_boxes import Batch, OwnBox, of_first, own_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.expert import Expert
 from parki.ewald.pipeline.one_device import SERIAL, OneDevice
@@ -59,6 +60,7 @@ __all__ = [
     "Expert",
     "LinearMap",
     "OneDevice",
+    "OwnBox",
     "Plan",
     "Ranks",
     "RecordedSteps",
@@ -70,10 +72,11 @@ __all__ = [
     "check_want",
     "energy_of_sums",
     "finer_tolerance",
-    "first_box",
     "kernel",
     "like_points",
     "linear_operator",
+    "of_first",
+    "own_boxes",
     "saved",
     "second",
     "summed",

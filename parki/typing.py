@@ -114,6 +114,10 @@ Boxes: TypeAlias = "Array | ArrayLike"
 Periodicity: TypeAlias = int | Sequence[bool] | NDArray[np.bool_]
 
 
+# A periodicity for each system: numbers (S,), truth values (S, 3), or a list of either.
+Periodicities: TypeAlias = "Array | Sequence[Periodicity]"
+
+
 # Lengths along the axes, or lattice vectors; None along a free axis, for the extent of the points.
 Box: TypeAlias = Sequence[float | Sequence[float] | None] | NDArray[np.float64]
 

@@ -183,7 +183,7 @@ def test_type_checkers_have_every_keyword():
     body = ast.parse(lists.CALLS.read_text(encoding="utf-8")).body
     keywords = next(each for each in body if getattr(each, "name", "") == "_Keywords")
     names = {each.target.id for each in keywords.body if isinstance(each, ast.AnnAssign)}
-    assert names == {"comm", "exclude", "systems", "boxes"}
+    assert names == {"comm", "exclude", "systems", "boxes", "periodicities"}
     assert not names & typing.get_type_hints(OptionKeywords).keys()
 
 

@@ -299,7 +299,12 @@ def test_options_are_constants():
 
         with pytest.raises(parki.ParkiTypeError, match=message.format(name)):
             jax.grad(call)(value)
-    how = {"systems": [0, 2, 5], "periodicity": 3, "tolerance": 1e-2}
-    call = jax.jit(lambda boxes: parki.jax.stokes_sl(src, src, dens, boxes=boxes, **how))
-    with pytest.raises(parki.ParkiTypeError, match=message.format("boxes")):
-        call(np.ones((2, 3)))
+    how = {"boxes": [BOX, BOX], "tolerance": 1e-2}
+    for name, value in (("systems", np.array([0, 2, 5])), ("periodicities", np.array([3, 3]))):
+
+        def batch(value, name=name):
+            given = {"systems": [0, 2, 5], "periodicities": [3, 3]} | {name: value}
+            return parki.jax.stokes_sl(src, src, dens, **given, **how)
+
+        with pytest.raises(parki.ParkiTypeError, match=message.format(name)):
+            jax.jit(batch)(value)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.geometry.systems import LabelsLike, SystemsLike, first_box, rows_of_boxes
+from parki.ewald.geometry.own_boxes import OF_BOXES, OwnBox, of_first, own_boxes
+from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.one_shot import sum_once
@@ -24,7 +25,16 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import InteractionFamily
 from parki.memory import telling
-from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, ResultName, Unpack
+from parki.typing import (
+    AnyArray,
+    Array,
+    Boxes,
+    OfPoints,
+    OptionKeywords,
+    Periodicities,
+    ResultName,
+    Unpack,
+)
 
 if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
@@ -66,7 +76,7 @@ def calls(
                     src,
                     norms,
                     options,
-                    in_boxes=others.get("boxes") is not None,
+                    in_boxes=any(others.get(each) is not None for each in OF_BOXES),
                 )
             else:
                 kernel, others = with_parameters(name, others, named)
@@ -151,7 +161,7 @@ def summed(
     want: str | tuple[str, ...] = "u",
     exclude: LabelsLike = None,
     systems: SystemsLike = None,
-    boxes: Boxes | None = None,
+    boxes: tuple[OwnBox, ...] | None = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the sum of one density, near a wall by a plan of its own.
@@ -167,7 +177,7 @@ def summed(
             src,
             norms,
             options,
-            boxes=rows_of_boxes(boxes),
+            boxes=boxes,
             systems=systems,
             exclude=exclude,
         )
@@ -213,6 +223,7 @@ def _sum(
     exclude: OfPoints | None = None,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Sum {words.title}: ``{words.formula}``.
@@ -231,8 +242,9 @@ def _sum(
     {want}
     exclude : array of int, or tuple of two, optional
         Labels of targets and sources, whose pairs are left out: see `parki.Plan`.
-    systems, boxes : optional
-        Where the points of many systems begin, and a box for each of them: see `parki.Plan`.
+    systems, boxes, periodicities : optional
+        Where the points of many systems begin, a box for each of them, and its periodic axes: see
+        `parki.Plan`.
 
     Returns
     -------
@@ -250,7 +262,8 @@ def _sum(
     >>> parki.{call}({given}).shape
     {found}
     """
-    norms, options = take_options(norms, options, keywords, box=first_box(boxes))
+    system_boxes = own_boxes(boxes, periodicities)
+    norms, options = take_options(norms, options, keywords, first=of_first(system_boxes))
     return summed(
         kernel,
         trg,
@@ -261,7 +274,7 @@ def _sum(
         want=want,
         exclude=exclude,
         systems=systems,
-        boxes=boxes,
+        boxes=system_boxes,
     )
 
 

@@ -15,6 +15,7 @@ class _Keywords(SumKeywords, total=False):
     exclude: Any
     systems: Any
     boxes: Any
+    periodicities: Any
 
 class _Call(Protocol):
     __name__: str

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from parki.ewald.geometry.systems import first_box
+from parki.ewald.geometry.own_boxes import of_first, own_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import take_options
 from parki.ewald.points.widths import take_widths
-from parki.typing import AnyKernel, Array, Boxes, OfPoints, SumKeywords, Unpack, Wanted
+from parki.typing import (
+    AnyKernel,
+    Array,
+    Boxes,
+    OfPoints,
+    Periodicities,
+    SumKeywords,
+    Unpack,
+    Wanted,
+)
 
 
 class Plan(AnyPlan[Wanted]):
@@ -46,8 +55,12 @@ class Plan(AnyPlan[Wanted]):
         targets and one for sources. All systems are summed at once.
     boxes : array, shape (S, 3) or (S, 3, 3), optional
         Edge lengths or lattice vectors for each of S systems, in place of ``box``. Systems with
-        equal boxes are summed at once. In float64, with three periodic axes, so are boxes of one
-        shape, such as cubes, for all sums without a length of their own.
+        equal boxes are summed at once. In float64, with three periodic axes, so are boxes of like
+        size, for all sums without a length of their own. A free axis has None for the extent of the
+        system's points, or 0 in arrays.
+    periodicities : sequence, or array of shape (S,) or (S, 3), optional
+        The periodicity of each system, in place of that of the options: a number of axes, or three
+        truth values. See ``docs/boxes.md``.
     exclude : array of int, shape (N,), or tuple of two, (Nt,) and (Ns,), optional
         Labels, such as the number of a body, a panel or a molecule: of a target and a source with
         the same label, one image is left out, as if it were not there. It is the nearest one, or
@@ -104,13 +117,15 @@ class Plan(AnyPlan[Wanted]):
         want: Wanted = "u",  # type: ignore[assignment]
         systems: OfPoints | None = None,
         boxes: Boxes | None = None,
+        periodicities: Periodicities | None = None,
         exclude: OfPoints | None = None,
         **keywords: Unpack[SumKeywords],
     ) -> None:
+        system_boxes = own_boxes(boxes, periodicities)
         kernel, norms, options, others = take_widths(
-            kernel, keywords, trg, src, norms, options, in_boxes=boxes is not None
+            kernel, keywords, trg, src, norms, options, in_boxes=system_boxes is not None
         )
-        norms, options = take_options(norms, options, others, box=first_box(boxes))
+        norms, options = take_options(norms, options, others, first=of_first(system_boxes))
         super().__init__(
             SERIAL,
             kernel,
@@ -121,7 +136,7 @@ class Plan(AnyPlan[Wanted]):
             want=want,
             systems=systems,
             exclude=exclude,
-            boxes=boxes,
+            boxes=system_boxes,
         )
 
     def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

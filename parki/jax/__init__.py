@@ -25,13 +25,15 @@ from parki.core import (
     Batch,
     EwaldOptions,
     LinearMap,
+    OwnBox,
     Plan,
     calls,
     check_normals,
-    first_box,
+    of_first,
+    own_boxes,
     take_options,
 )
-from parki.errors import ParkiTypeError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.jax import rules
 from parki.jax.arrays import SumCall
 from parki.jax.energies import energy as energy
@@ -39,7 +41,7 @@ from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
 from parki.suspensions.functions import velocities
 from parki.suspensions.radii import Radii
-from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
+from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Periodicities, Unpack
 
 if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
@@ -57,6 +59,7 @@ def _sum(
     *,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> jax.Array:
     """Sum {words.title}: ``{words.formula}``.
@@ -71,9 +74,10 @@ def _sum(
         Targets and sources, on one device; or tracers of JAX. The same array as both has
         derivatives in both roles. Other arguments than arrays are constant.
     {common}
-    systems, boxes : optional
-        Where the points of many systems begin, and a box for each of them: see `parki.Plan`. They
-        are constants.
+    systems, boxes, periodicities : optional
+        Where the points of many systems begin, a box for each of them, and its periodic axes: see
+        `parki.Plan`. They are constants, but ``boxes`` may be an array of JAX, with first
+        derivatives.
 
     Returns
     -------
@@ -95,7 +99,8 @@ def _sum(
     >>> jax.grad(total)({words.variable}).shape == {words.variable}.shape
     True
     """
-    norms, options, box = _taken(norms, options, keywords, boxes)
+    system_boxes = own_boxes(None if isinstance(boxes, jax.Array) else boxes, periodicities)
+    norms, options, box = _taken(norms, options, keywords, system_boxes, boxes)
     check_normals(SUMS[kernel], norms)
     named = {"trg": trg, "src": src, "dens": dens, **box}
     if trg is src:  # in both roles
@@ -103,7 +108,12 @@ def _sum(
     if norms is not None:
         named["norms"] = norms
     arrays = {name: as_jax(name, value) for name, value in named.items()}
-    return _bound(SumCall(kernel, options, Batch.of(systems, boxes)), arrays)
+    if not isinstance(boxes, jax.Array):
+        return _bound(SumCall(kernel, options, Batch.of(systems, system_boxes)), arrays)
+    batch = Batch.of(systems, system_boxes or ([1, 1, 1],) * len(boxes))._replace(boxes=None)
+    axes = None if system_boxes is None else tuple(one.periodicity for one in system_boxes)
+    arrays["box"] = arrays["box"].astype(arrays["trg"].dtype)
+    return _bound(SumCall(kernel, options, batch, in_array=True, periodicities=axes), arrays)
 
 
 _calls = calls(_sum, "jax.Array", "jax.random.uniform(jax.random.key(0), {})")
@@ -190,15 +200,27 @@ def sphere_velocities(
 
 
 def _taken(
-    norms: AnyArray, options: Any, keywords: OptionKeywords, boxes: Boxes | None = None
+    norms: AnyArray,
+    options: Any,
+    keywords: OptionKeywords,
+    system_boxes: tuple[OwnBox, ...] | None = None,
+    boxes: Boxes | None = None,
 ) -> tuple[Any, EwaldOptions, Any]:
-    """Return normals, options, and the box by name, if it is an array of JAX.
+    """Return normals, options, and the box or boxes by name, if they are an array of JAX.
 
     Such a box takes the place of the options' own one, whose values are then not used.
     """
     box: Any = keywords.get("box")
     if not isinstance(box, jax.Array):
-        return *take_options(norms, options, keywords, box=first_box(boxes)), {}
+        first, named = of_first(system_boxes), dict[str, Any]()
+        if isinstance(boxes, jax.Array):
+            first, named = {"box": (1, 1, 1), **first}, {"box": boxes}
+        return *take_options(norms, options, keywords, first=first), named
+    if system_boxes is not None or boxes is not None:
+        raise ParkiValueError(
+            "box is an array of JAX, but systems have boxes of their own; pass them as an array, "
+            "boxes"
+        )
     others: OptionKeywords = {**keywords}
     del others["box"]
     if others:

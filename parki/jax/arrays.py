@@ -25,11 +25,24 @@ class SumCall(NamedTuple):
     options : EwaldOptions
     batch : Batch
         Systems and their boxes.
+    in_array : bool
+        Whether "box" has the boxes of systems, whose periodic axes are then ``periodicities``.
     """
 
     kernel: str
     options: EwaldOptions
     batch: Batch = Batch()
+    in_array: bool = False
+    periodicities: Any = None
+
+    def within(self, named: dict[str, Any]) -> tuple[EwaldOptions, Batch]:
+        """Return options, and systems, with the box or the boxes that are given, if they are."""
+        if "box" not in named:
+            return self.options, self.batch
+        box = to_host(named["box"]).tolist()
+        if self.in_array:
+            return self.options, Batch.of(self.batch.systems, box, self.periodicities)
+        return replace(self.options, box=box), self.batch
 
 
 def points_of(named: dict[str, Any]) -> tuple[Any, Any]:
@@ -50,11 +63,6 @@ def density_shape(kernel: str, named: dict[str, Any], values: AnyArray) -> tuple
     return (*many, *SUMS[kernel].density_shape(points_of(named)[1].shape[1]))
 
 
-def options_of(options: EwaldOptions, named: dict[str, Any]) -> EwaldOptions:
-    """Return options with the box that is given, if there is one."""
-    return replace(options, box=to_host(named["box"]).tolist()) if "box" in named else options
-
-
 def parted(
     kernel: str, arrays: Any, names: tuple[str, ...], moves: tuple[tuple[str, ...], ...]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -71,10 +79,10 @@ def parted(
 
 def run_sum(*arrays: Any, call: SumCall, names: tuple[str, ...], of_change: bool) -> Any:
     """Return a sum of a density, or of a change of one."""
-    kernel, batch = call.kernel, call.batch
+    kernel = call.kernel
     named = dict(zip(names, arrays, strict=True))
     named["dens"], many = stacked(kernel, "dens", named["dens"])
-    options = options_of(call.options, named)
+    options, batch = call.within(named)
     if of_change:
         result = second.summed(summed, kernel, options, batch, named)
     else:
@@ -99,9 +107,9 @@ def run_push(
     """Return the change of a sum, or of its change; lists of ``moves`` follow the inputs."""
     kernel = call.kernel
     named, (tangents, *others) = parted(kernel, arrays, names, moves)
-    options = options_of(call.options, named)
+    options, batch = call.within(named)
     change = second.pushed(
-        kernel, options, call.batch, named, tangents, moves=others[0] if others else {}
+        kernel, options, batch, named, tangents, moves=others[0] if others else {}
     )
     _, many = stacked(kernel, "dens", arrays[names.index("dens")])
     return change.reshape((*many, *SUMS[kernel].value_shape(named["trg"].shape[1])))
@@ -122,8 +130,7 @@ def run_pull(
     values, many = stacked(call.kernel, "u", arrays[-1])
     derivatives = second.pulled(
         call.kernel,
-        options_of(call.options, named),
-        call.batch,
+        *call.within(named),
         named,
         values,
         wrt,

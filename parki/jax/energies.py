@@ -6,7 +6,7 @@ import jax
 
 from parki import jax as of_arrays
 from parki.core import Batch, EwaldOptions, energy_of_sums
-from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
+from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Periodicities, Unpack
 
 
 def energy(
@@ -19,6 +19,7 @@ def energy(
     epsilon: float = 0.0,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> jax.Array:
     """Return the energy of charges, with derivatives by positions, charges and box.
@@ -31,9 +32,9 @@ def energy(
     ----------
     points : jax.Array, shape (N, 3) or (3, N), float32 or float64
     charges : jax.Array, shape (N,)
-    options, rows, kappa, systems, boxes, **keywords
-        As for `parki.energy`. They are constants, except that ``box`` may be an array of JAX, also
-        with ``options``, whose box it replaces.
+    options, rows, kappa, systems, boxes, periodicities, **keywords
+        As for `parki.energy`. They are constants, except that ``box``, or ``boxes``, may be an
+        array of JAX; ``box`` also with ``options``, whose box it replaces.
     epsilon : float
         Width of Gaussian charges, one for all.
 
@@ -77,6 +78,7 @@ def energy(
         epsilon=epsilon,
         systems=systems,
         boxes=boxes,
+        periodicities=periodicities,
         **keywords,
     )
 

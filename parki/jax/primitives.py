@@ -145,7 +145,8 @@ def _sum_shapes(*arrays: Any, call: SumCall, names: tuple[str, ...], **_: Any) -
         "norms": (3, sources) if SUMS[kernel].normals else (sources,),  # these are marks
     }
     if "box" in inputs:
-        expected["box"] = (3, 3)[: max(1, inputs["box"].ndim)]
+        systems = [len(call.batch.systems[0]) - 1] if call.in_array else []
+        expected["box"] = (*systems, 3, 3)[: max(1 + len(systems), inputs["box"].ndim)]
     many: Shape = ()
     for name, array in inputs.items():
         if array.dtype not in (np.float32, np.float64):

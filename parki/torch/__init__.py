@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from parki.core import SUMS, EwaldOptions, LinearMap, Plan, calls, check_normals, take_options
-from parki.errors import ParkiTypeError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.meaning import is_tensor, refuse_layout, varied
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
 from parki.torch.energies import energy as energy
 from parki.torch.graph import Linear, SavedSum, SumFunction, saves
 from parki.torch.sums import INPUTS
-from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
+from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Periodicities, Unpack
 
 if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
@@ -47,6 +47,7 @@ def _sum(
     *,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Sum {words.title}: ``{words.formula}``.
@@ -60,9 +61,10 @@ def _sum(
     trg, src : Tensor, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, on one device. The same tensor as both has derivatives in both roles.
     {common}
-    systems, boxes : optional
-        Where the points of many systems begin, and a box for each of them: see `parki.Plan`.
-        Constants, as options are; but ``boxes`` may be a tensor, with first derivatives.
+    systems, boxes, periodicities : optional
+        Where the points of many systems begin, a box for each of them, and its periodic axes: see
+        `parki.Plan`. Constants, as options are; but ``boxes`` may be a tensor, with first
+        derivatives.
 
     Returns
     -------
@@ -83,7 +85,7 @@ def _sum(
     >>> {words.variable}.grad.shape == {words.variable}.shape
     True
     """
-    norms, text, box = _taken(norms, options, keywords, systems, boxes)
+    norms, text, box = _taken(norms, options, keywords, systems, boxes, periodicities)
     check_tensor("trg", trg)
     check_tensor("src", src)
     check_tensor("dens", dens)
@@ -180,17 +182,28 @@ def _taken(
     keywords: OptionKeywords,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
 ) -> tuple[Any, str, Any]:
     """Return normals, options as a text, and the box or boxes, if they have derivatives."""
     in_tensor = is_tensor(boxes)  # which is read where the sum runs
-    first: Any = (1.0, 1.0, 1.0) if in_tensor else constants.first_box(boxes)
+    numbers, first = in_tensor or boxes, {}
+    if boxes is not None or periodicities is not None:
+        first = constants.of_first(numbers, periodicities)
     if torch.compiler.is_compiling():
         constants.watch(norms if options is None else options)
     norms, options = take_options(norms, options, keywords, constants.text_of, first)
-    box = varied(keywords.get("box") if keywords else options.box)
-    text = options if keywords else constants.text(options)
-    if systems is not None or boxes is not None:
-        text = constants.with_systems(text, systems=systems, boxes=in_tensor or boxes)
+    written = isinstance(options, str)
+    box = varied(keywords.get("box") if written else options.box)
+    text = options if written else constants.text(options)
+    if box is not None and first:
+        raise ParkiValueError(
+            "box requires a gradient, but systems have boxes of their own; pass them as a tensor, "
+            "boxes"
+        )
+    if systems is not None or first:
+        text = constants.with_systems(
+            text, systems=systems, boxes=numbers, periodicities=periodicities
+        )
     return norms, text, boxes if in_tensor else box
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
-from parki.core import Batch, EwaldOptions, Expert, kernel
-from parki.core import first_box as of_the_first
+from parki.core import Batch, EwaldOptions, Expert, kernel, own_boxes
+from parki.core import of_first as of_the_first
 from parki.errors import ParkiTypeError
 from parki.meaning import Varied
 from parki.runtime import ExecutionSpace
@@ -99,10 +99,18 @@ def watch(options: Any) -> None:
 
 
 @_once
-def with_systems(text: str, systems: OfPoints | None, boxes: Any) -> str:
+def with_systems(text: str, systems: OfPoints | None, boxes: Any, periodicities: Any) -> str:
     """Return such a string with systems and their boxes in it, or True if a tensor has these."""
-    batch = Batch.of(systems, None if boxes is True else boxes)._asdict()
-    return json.dumps(json.loads(text) | batch | ({"boxes": True} if boxes is True else {}))
+    batch = Batch.of(systems, None if boxes is True else boxes, periodicities)
+    system_boxes = batch.boxes or ()
+    rows: Any = (
+        None if periodicities is not None and boxes is None else [one.box for one in system_boxes]
+    )
+    axes = None if periodicities is None else [one.periodicity for one in system_boxes]
+    return json.dumps(
+        json.loads(text)
+        | {"systems": batch.systems, "boxes": boxes is True or rows or None, "periodicities": axes}
+    )
 
 
 @_once
@@ -112,12 +120,23 @@ def owners(systems: OfPoints) -> tuple[torch.Tensor, int]:
     return torch.from_numpy(numbers), count
 
 
-def first_box(boxes: Any) -> Any:
-    """Return the box of the first system, or None without boxes."""
+def of_first(boxes: Any, periodicities: Any) -> dict[str, Any]:
+    """Return keywords of options of the first system, whose boxes may be True for a tensor."""
+    rows = None if boxes is True else boxes
     if torch.compiler.is_compiling():
-        boxes = constant("boxes", boxes)
-        return boxes[0] if boxes else None
-    return _first_box(boxes)
+        known = constant("boxes", rows), constant("periodicities", periodicities)
+        first = {
+            n: system_boxes[0]
+            for n, system_boxes in zip(("box", "periodicity"), known, strict=True)
+            if system_boxes
+        }
+    else:
+        first = _of_first(rows, periodicities)
+    return {**first, "box": (1.0, 1.0, 1.0)} if boxes is True else first
+
+
+def _first(boxes: Any, periodicities: Any) -> dict[str, Any]:
+    return of_the_first(own_boxes(boxes, periodicities))
 
 
 @_once
@@ -139,10 +158,11 @@ def of_change(text: str) -> str:
 def read(text: str) -> SumOptions:
     """Return the options of a string, and the systems and boxes in it, if there are any."""
     values = json.loads(text)
-    systems, boxes = (values.pop(name, None) for name in Batch._fields)
-    of_change = values.pop("of_change", False)
-    batch = Batch.of(systems and tuple(systems), None if boxes is True else boxes)
-    return SumOptions(_made(values), batch, of_change, boxes is True)
+    systems, boxes, axes = (values.pop(n, None) for n in ("systems", "boxes", "periodicities"))
+    of_change, in_tensor = values.pop("of_change", False), boxes is True
+    system_boxes = (None, None) if in_tensor else (boxes, axes)
+    batch = Batch.of(systems and tuple(systems), *system_boxes)
+    return SumOptions(_made(values), batch, of_change, in_tensor, axes)
 
 
 def _made(values: AnyArray) -> EwaldOptions:
@@ -173,4 +193,4 @@ def _written(options: EwaldOptions, box: Any) -> str:
 
 
 named = _once(kernel)
-_apart, _first_box = torch.compiler.disable(_text), torch.compiler.disable(of_the_first)
+_apart, _of_first = torch.compiler.disable(_text), torch.compiler.disable(_first)

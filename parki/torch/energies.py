@@ -7,7 +7,7 @@ import torch
 from parki import torch as of_tensors
 from parki.core import EwaldOptions, energy_of_sums
 from parki.torch import constants
-from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Unpack
+from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Periodicities, Unpack
 
 
 def energy(
@@ -20,6 +20,7 @@ def energy(
     epsilon: float = 0.0,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> torch.Tensor:
     """Return the energy of charges, with derivatives by positions, charges and box.
@@ -32,7 +33,7 @@ def energy(
     ----------
     points : Tensor, shape (N, 3) or (3, N), float32 or float64
     charges : Tensor, shape (N,)
-    options, rows, kappa, systems, **keywords
+    options, rows, kappa, systems, periodicities, **keywords
         As for `parki.energy`. They are constants, except that ``box`` may be a tensor.
     epsilon : float
         Width of Gaussian charges, one for all.
@@ -83,6 +84,7 @@ def energy(
         epsilon=epsilon,
         systems=systems,
         boxes=boxes,
+        periodicities=periodicities,
         **keywords,
     )
 

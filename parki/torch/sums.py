@@ -22,19 +22,22 @@ ALL = (*INPUTS, "values")  # by which there are derivatives
 class SumOptions(NamedTuple):
     """Options; systems and their boxes; and whether the density of a sum is a change of another.
 
-    ``in_tensor`` says whether the tensor of the box has the boxes.
+    ``in_tensor`` says whether the tensor of the box has the boxes, whose periodic axes are then
+    ``periodicities``.
     """
 
     options: EwaldOptions
     batch: Batch
     of_change: bool = False
     in_tensor: bool = False
+    periodicities: Any = None
 
     def batch_of(self, box: AnyArray | None) -> Batch:
         """Return systems and boxes."""
         if not self.in_tensor:
             return self.batch
-        return Batch.of(self.batch.systems, values_of("boxes", cast(AnyArray, box)))
+        boxes = values_of("boxes", cast(AnyArray, box))
+        return Batch.of(self.batch.systems, boxes, self.periodicities)
 
 
 def plain(tensor: AnyArray) -> Any:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.far.strain import SYMBOLS, FarStrain, of_modes_alone, parts_of
+from parki.ewald.geometry.own_boxes import OwnBox
 from parki.ewald.geometry.systems import Labels, LabelsLike, Systems
 from parki.ewald.lattice import rows_of, whole_of
 from parki.ewald.near.p2p import P2P
@@ -39,7 +40,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity
 from parki.ewald.task import Task
 from parki.interchange import to_host
-from parki.typing import AnyArray, Boxes
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 # What `parki.vjp` takes as names: derivatives in the shape of ``box``, or by lattice vectors.
@@ -52,7 +53,7 @@ STEP = 0.01
 WEIGHTS = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 
 
-def check_box(boxes: Boxes | None, asked: str) -> None:
+def check_box(boxes: tuple[OwnBox, ...] | None, asked: str) -> None:
     """Refuse what was ``asked`` of systems in boxes of their own."""
     if boxes is not None:
         raise ParkiValueError(

@@ -24,6 +24,12 @@ from parki.ewald.derivatives.plates import (
     moment,
     plate_charges,
 )
+from parki.ewald.geometry.own_boxes import (
+    OwnBox,
+    check_systems_of_boxes,
+    of_first,
+    own_boxes,
+)
 from parki.ewald.geometry.systems import (
     Labels,
     LabelsLike,
@@ -31,9 +37,6 @@ from parki.ewald.geometry.systems import (
     SystemsLike,
     check_labels,
     check_systems,
-    check_systems_of_boxes,
-    first_box,
-    rows_of_boxes,
 )
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
@@ -45,7 +48,7 @@ from parki.ewald.sums.plates import mirrors
 from parki.interchange import as_array, flag, library_of, to_host
 from parki.memory import telling
 from parki.runtime import get_execution_space
-from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, Periodicities, Unpack
 
 # What points have, and the axes of a value of it.
 OF_POINTS = {"each": 0, "forces": 1, "potentials": 0, "field": 1}
@@ -100,6 +103,7 @@ def energy(
     exclude: OfPoints | None = None,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Energy:
     """Return the energy of charges and dipoles, their forces, the virial, and the potentials.
@@ -132,7 +136,7 @@ def energy(
     virial : bool, optional
         Whether the virial is wanted, which takes little time, but several times that of the rest
         with dipoles. Default: of one system without dipoles.
-    exclude, systems, boxes
+    exclude, systems, boxes, periodicities
         As for `laplace`, of points that are targets and sources.
     **keywords
         The fields of `EwaldOptions`, instead of ``options``.
@@ -158,25 +162,32 @@ def energy(
     >>> round(found.energy / 4, 6)
     -1.747565
     """
-    _, options = take_options(None, options, keywords, box=first_box(boxes))
+    system_boxes = own_boxes(boxes, periodicities)
+    _, options = take_options(None, options, keywords, first=of_first(system_boxes))
     arrays = {"points": as_array("points", points), "charges": as_array("charges", charges)}
     if dipoles is not None:
         arrays["dipoles"] = as_array("dipoles", dipoles)
-    x, q, d, in_rows = _checked(arrays, rows, options, kappa, looked=boxes is not None)
-    charged = _Charges.of(x, q, d, epsilon=epsilon, kappa=kappa, boxes=boxes is not None)
+    x, q, d, in_rows = _checked(arrays, rows, options, kappa, looked=system_boxes is not None)
+    charged = _Charges.of(x, q, d, epsilon=epsilon, kappa=kappa, boxes=system_boxes is not None)
     for name, labels in {"exclude": exclude, "systems": systems}.items():
         check_alike(name, labels)
-    if systems is None and boxes is not None:
-        check_systems_of_boxes(None, len(rows_of_boxes(boxes)))  # refuses them without systems
+    if systems is None and system_boxes is not None:
+        check_systems_of_boxes(None, system_boxes)  # refuses them without systems
     default = systems is None and d is None and not options.walled
     strained = default if virial is None else flag("virial", virial)
     if options.walled:
-        others = {"systems": systems is not None, "boxes": boxes is not None}
+        batch = {"systems": systems, "boxes": boxes, "periodicities": periodicities}
+        others = {name: value is not None for name, value in batch.items()}
         present = {**others, "kappa": kappa is not None, "virial": strained}
         check_plates(x, q, options, present)
     with by_words(WORDS), np.errstate(over="ignore", invalid="ignore"):  # refused below
         energies = _energies(
-            charged, options, strained=strained, exclude=exclude, systems=systems, boxes=boxes
+            charged,
+            options,
+            strained=strained,
+            exclude=exclude,
+            systems=systems,
+            boxes=system_boxes,
         )
         each, double = energies.each, np.dtype(np.float64)
         total: float | NDArray[np.float64]
@@ -354,7 +365,7 @@ def _energies(
     strained: bool,
     exclude: LabelsLike,
     systems: SystemsLike,
-    boxes: Boxes | None,
+    boxes: tuple[OwnBox, ...] | None,
 ) -> _Parts:
     """Return the energies of one system, or of several: at once, or by groups of boxes."""
     space = get_execution_space(options.execution_space, charges.points)
@@ -369,7 +380,7 @@ def _energies(
         charges.points,
         None,
         options,
-        boxes=rows_of_boxes(boxes),
+        boxes=boxes,
         systems=members,
         exclude=exclude,
     )

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, grouped
+from parki.errors import ParkiValueError
+from parki.ewald.geometry.boxes import Group, extents_of, grouped
+from parki.ewald.geometry.columns import OF_TARGETS, Columns
+from parki.ewald.geometry.own_boxes import OwnBox, check_systems_of_boxes
 from parki.ewald.geometry.systems import (
     Labels,
     LabelsLike,
     Systems,
     SystemsLike,
     check_systems,
-    check_systems_of_boxes,
     warn_of_long,
 )
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.arguments import refuse_between_walls
-from parki.ewald.points.extent import warn_of_boxes
+from parki.ewald.points.extent import resolve, warn_of_boxes
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.maps import Arrays
@@ -32,6 +35,8 @@ from parki.typing import AnyArray, DerivedBy
 
 Array = NDArray[np.float64]
 NAMES = {"box", "lattice"}  # of derivatives by boxes
+# Lengths that points decide are at least this many times their extent, and powers of this.
+MARGIN, ROUNDED = 17 / 16, 2.0 ** (1 / 4)
 
 
 class Part(NamedTuple):
@@ -56,7 +61,7 @@ class InBoxes(NamedTuple):
     request: SumRequest
     cloud: Cloud
     groups: list[Group]
-    boxes: tuple[Any, ...]
+    boxes: tuple[OwnBox, ...]
 
     @classmethod
     def checked(
@@ -67,7 +72,7 @@ class InBoxes(NamedTuple):
         norms: AnyArray,
         options: EwaldOptions,
         *,
-        boxes: tuple[Any, ...],
+        boxes: tuple[OwnBox, ...],
         systems: SystemsLike,
         exclude: LabelsLike,
         apart: bool = False,
@@ -80,6 +85,11 @@ class InBoxes(NamedTuple):
         """
         remedy = "a sum has one system: call it for each, with its box"
         refuse_between_walls(options, {"boxes": True}, remedy)
+        if options.walled and len({system.periodicity for system in boxes}) > 1:
+            raise ParkiValueError(
+                f"periodicities was given, but wall is {options.wall!r}; near a wall all systems "
+                "have the same periodic axes: make a plan for each periodicity"
+            )
         free = EwaldOptions(
             0,
             tolerance=options.tolerance,
@@ -88,10 +98,17 @@ class InBoxes(NamedTuple):
         )
         cloud = request.cloud(trg, src, norms, free, systems=systems, exclude=exclude).checked()
         check_systems(cloud.systems, cloud.arrays, cloud.space, options)  # by the user's variants
-        check_systems_of_boxes(cloud.systems.count if cloud.systems else None, len(boxes))
-        exact = cloud.src.dtype == np.float64
+        check_systems_of_boxes(cloud.systems.count if cloud.systems else None, boxes)
+        exact, extents = cloud.src.dtype == np.float64, None
+        if exact and request.composite is None:  # whose maps take points where they are
+            extents = cache(partial(extents_of, cast(Systems, cloud.systems), cloud.trg, cloud.src))
         groups = grouped(
-            options, boxes, several=_several(request, cloud, options), exact=exact, apart=apart
+            options,
+            boxes,
+            several=partial(_several, request, cloud),
+            exact=exact,
+            apart=apart,
+            extents=extents,
         )
         checked = cls(request, replace(cloud, options=options), groups, boxes)
         if cloud.labels and cloud.labels is not exclude:
@@ -121,7 +138,7 @@ class InBoxes(NamedTuple):
 
     def _vectors(self, system: int) -> Array:
         """Return the vectors of a system's box, in rows, as they were given."""
-        box = np.array(self.boxes[system], dtype=float)
+        box = np.array(self.boxes[system].box, dtype=float)
         return box if box.ndim == 2 else np.diag(box)
 
     @property
@@ -131,7 +148,27 @@ class InBoxes(NamedTuple):
 
     def columns(self, group: Group) -> Columns:
         """Return the columns of a group's points."""
-        return group.columns(self.systems, self.cloud.space.array_module)
+        return group.columns(self.systems, self.cloud.xp, (self.cloud.trg, self.cloud.src))
+
+    def enclosed(self, group: Group) -> tuple[Columns, EwaldOptions]:
+        """Return the columns of a group for one sum, and its options, with all lengths.
+
+        Those that points decide are rounded up, so that sums of other points keep the box.
+        """
+        if not group.centred:
+            return self.columns(group), group.options
+        points = self.cloud.trg, self.cloud.src
+        widths = group.widths(extents_of(self.systems, *points))
+        least = resolve(group.options, np.array([-0.5, 0.5])[:, None] * widths, None, self._size)
+        sides = least.by_user(least.sides)
+        sides = ROUNDED ** np.ceil(np.log(MARGIN * sides) / np.log(ROUNDED))
+        columns = group.columns(self.systems, self.cloud.xp, points, sides / 2)
+        return columns, group.options.within(group.options.with_lengths(sides))
+
+    @property
+    def _size(self) -> float:
+        """The size of a source, if it is not a point."""
+        return SUMS[cast(str, self.request.kernel)].pair.size
 
     # ------------------------------------------------------------------ sums and derivatives
     def summed(self, dens: AnyArray) -> Any:
@@ -172,9 +209,13 @@ class InBoxes(NamedTuple):
         dens, derivatives = self._density(dens), Arrays()
         moves = self._moves("moves", moves)
         lattices = np.zeros((len(self.boxes), 3, 3))
-        inner = dict.fromkeys("lattice" if name in NAMES else name for name in wrt)
+        of_all = dict.fromkeys("lattice" if name in NAMES else name for name in wrt)
         for group, part in zip(self.groups, self.parts(dens), strict=True):
             columns, weights = part.columns, []
+            # Nothing depends on a box without periodic axes.
+            inner = [name for name in of_all if name != "lattice" or any(part.options.periodic)]
+            if not inner:
+                continue
             for n, rows in v.items():
                 own = columns.take(n, rows)
                 weights.append(own.reshape((*several, *self.request.results[n], own.shape[-1])))
@@ -197,7 +238,8 @@ class InBoxes(NamedTuple):
             for name, rows in by_name.items():
                 self._scatter(columns, name, rows, derivatives)
         for name in {*wrt} & NAMES:
-            edges = name == "box" and all(np.ndim(box[0]) == 0 for box in self.boxes)
+            vectors = any(np.ndim(edge) for system in self.boxes for edge in system.box or ())
+            edges = name == "box" and not vectors
             by_box = lattices.diagonal(axis1=1, axis2=2) if edges else lattices
             derivatives[name] = space.array_module.asarray(by_box.astype(dtype))
         like = values if isinstance(want, str) else values[0]
@@ -253,7 +295,7 @@ class InBoxes(NamedTuple):
     def parts(self, dens: AnyArray | None) -> Iterator[Part]:
         """Yield the points and the density of each group."""
         for group in self.groups:
-            columns = self.columns(group)
+            columns, options = self.enclosed(group)
             trg, src, norms = columns.points(self.cloud.trg, self.cloud.src, self.cloud.norms)
             systems, labels = group.marked(columns, self.systems, self.cloud.labels)
             yield Part(
@@ -262,7 +304,7 @@ class InBoxes(NamedTuple):
                 src=src,
                 norms=norms,
                 dens=None if dens is None else columns.take("dens", dens, self._axes("dens")),
-                options=group.options,
+                options=options,
                 systems=systems,
                 labels=labels,
             )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from parki.ewald.derivatives.overflow import passed_on
 from parki.ewald.derivatives.symmetric import by_box, is_symmetric, multiple
-from parki.ewald.geometry.systems import Batch
+from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import result_shape

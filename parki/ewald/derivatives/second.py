@@ -25,7 +25,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.derivatives import symmetric, vjp
 from parki.ewald.derivatives.by_box import check_box, finer, follows, strained, vectors_of
 from parki.ewald.derivatives.overflow import passed_on
-from parki.ewald.geometry.systems import Batch
+from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.one_sum import OneSum, all_rows
 from parki.ewald.far.strain import of_modes_alone
-from parki.ewald.geometry.systems import Batch
+from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.checked import NONE, CheckedDerivative, at_least_one, several_rows
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.geometry.systems import LabelsLike, SystemsLike, first_box, rows_of_boxes
+from parki.ewald.geometry.own_boxes import OwnBox, of_first, own_boxes
+from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.points import take_options
@@ -38,6 +39,7 @@ from parki.typing import (
     InputName,
     OfPoints,
     OptionKeywords,
+    Periodicities,
     Unpack,
 )
 
@@ -57,6 +59,7 @@ def vjp(
     exclude: OfPoints | None = None,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> dict[str, ArrayT]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
@@ -65,7 +68,7 @@ def vjp(
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, want, exclude, systems, boxes, **keywords
+    kernel, trg, src, norms, options, want, exclude, systems, boxes, periodicities, **keywords
         As for `Plan`; a `parki.ewald.sums.composite.Composite` may take the place of the kernel.
         Targets that are sources, one object, have derivatives in both roles: add them up.
     dens : array
@@ -104,7 +107,8 @@ def vjp(
     >>> found["dens"].shape
     (3, 1000)
     """
-    norms, options = take_options(norms, options, keywords, box=first_box(boxes))
+    system_boxes = own_boxes(boxes, periodicities)
+    norms, options = take_options(norms, options, keywords, first=of_first(system_boxes))
     return pulled(
         kernel,
         trg,
@@ -117,7 +121,7 @@ def vjp(
         want=want,
         exclude=exclude,
         systems=systems,
-        boxes=boxes,
+        boxes=system_boxes,
     )
 
 
@@ -135,7 +139,7 @@ def pulled(
     want: str | tuple[str, ...] = "u",
     exclude: LabelsLike = None,
     systems: SystemsLike = None,
-    boxes: Boxes | None = None,
+    boxes: tuple[OwnBox, ...] | None = None,
     moves: Mapping[str, AnyArray] = NONE,
     motion: NDArray[np.float64] | None = None,
     ranks: Ranks = SERIAL,
@@ -229,13 +233,14 @@ def jvp(
     exclude: OfPoints | None = None,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Return the first-order change of a sum u for changes of its arguments.
 
     Parameters
     ----------
-    kernel, trg, src, dens, norms, options, want, exclude, systems, boxes, **keywords
+    kernel, trg, src, dens, norms, options, want, exclude, systems, boxes, periodicities, **keywords
         As for `vjp`.
     tangents : dict of str to array
         Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
@@ -251,7 +256,8 @@ def jvp(
     ParkiValueError, ParkiTypeError
         If an argument is impossible, as for a plan.
     """
-    norms, options = take_options(norms, options, keywords, box=first_box(boxes))
+    system_boxes = own_boxes(boxes, periodicities)
+    norms, options = take_options(norms, options, keywords, first=of_first(system_boxes))
     return pushed(
         kernel,
         trg,
@@ -263,7 +269,7 @@ def jvp(
         want=want,
         exclude=exclude,
         systems=systems,
-        boxes=boxes,
+        boxes=system_boxes,
     )
 
 
@@ -280,7 +286,7 @@ def pushed(
     want: str | tuple[str, ...] = "u",
     exclude: LabelsLike = None,
     systems: SystemsLike = None,
-    boxes: Boxes | None = None,
+    boxes: tuple[OwnBox, ...] | None = None,
     moves: Mapping[str, AnyArray] = NONE,
     motion: NDArray[np.float64] | None = None,
     ranks: Ranks = SERIAL,
@@ -343,7 +349,7 @@ def _in_boxes(
     *,
     want: str | tuple[str, ...],
     by: Iterable[str],
-    boxes: Boxes,
+    boxes: tuple[OwnBox, ...],
     systems: SystemsLike,
     exclude: LabelsLike,
 ) -> InBoxes:
@@ -356,7 +362,7 @@ def _in_boxes(
         src,
         norms,
         options,
-        boxes=rows_of_boxes(boxes),
+        boxes=boxes,
         systems=systems,
         exclude=exclude,
         apart=not {*by}.isdisjoint(NAMES),

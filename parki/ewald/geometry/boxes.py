@@ -1,100 +1,35 @@
-"""Columns of points that a sum takes, and which systems in boxes of their own one sum can take.
+"""Which systems in boxes of their own one sum can take, and the columns of their points.
 
-With three periodic axes a sum takes systems of like size at once: they share a cut-off, and grids
-of one shape, as `Enclosed` says. Vectors are rotated, so that boxes begin along the first axis.
-Other sums, and other periodicities, need equal boxes.
+Systems with the same periodic axes are taken together. If all three are, a sum takes systems of
+like size at once: they share a cut-off, and grids of one shape, as `Enclosed` says. Vectors are
+rotated, so that boxes begin along the first axis. Other sums, and other axes, need equal periods;
+along free axes without a length systems are moved to one place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.geometry.rotation import rotated
+from parki.ewald.geometry.columns import Columns
+from parki.ewald.geometry.own_boxes import OwnBox
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.geometry.upright import Upright
 from parki.ewald.lattice import NONE, Cell, Lattice
 from parki.ewald.options import EwaldOptions
+from parki.interchange import to_host
 from parki.typing import AnyArray, ArrayModule
+
+Array = NDArray[np.float64]
 
 # Systems are summed at once while what encloses their boxes has at most this many times the volume
 # of the smallest one: grids are as much larger than they need be.
 LARGER = 8.0
-OF_TARGETS = (
-    "trg",
-    "u",
-    "p",
-    "grad_u",
-    "stress",
-)  # inputs and results that have a column for each target
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Columns of targets and of sources, and how their vectors are rotated.
-
-    Attributes
-    ----------
-    targets, sources : array of int, or None
-        Which columns; None for all of them.
-    rotations : tuple of 2 arrays, shape (3, 3, N), or None
-        Of each of these targets and sources; None where vectors stay.
-    """
-
-    targets: Any = None
-    sources: Any = None
-    rotations: tuple[Any, Any] = (None, None)
-
-    @property
-    def alike(self) -> bool:
-        """Whether sources have the columns and rotations of targets."""
-        return self.targets is self.sources and self.rotations[0] is self.rotations[1]
-
-    def place(self, name: str) -> Any:
-        """Return the columns of an input or a result, as an index."""
-        columns = self.targets if name in OF_TARGETS else self.sources
-        return slice(None) if columns is None else columns
-
-    def take(self, name: str, values: AnyArray, axes: int = 1) -> Any:
-        """Return the columns of an input or a result, rotated; itself, if these are all.
-
-        A value has the last ``axes`` before the columns.
-        """
-        whole = (self.targets if name in OF_TARGETS else self.sources) is None
-        return values if whole else self._rotated(name, values[..., self.place(name)], axes, 1)
-
-    def back(self, name: str, values: AnyArray, axes: int = 1) -> Any:
-        """Return values of these columns, of which `take` would make the values."""
-        return self._rotated(name, values, axes, -1)
-
-    def _rotated(self, name: str, values: AnyArray, axes: int, way: int) -> Any:
-        rotation = self.rotations[name not in OF_TARGETS]
-        if rotation is None or not axes:
-            return values
-        *many, count = values.shape
-        flat = values.reshape((*many[: len(many) - axes], -1, count))
-        if flat.shape[-2] == 1:
-            return values
-        rotation = rotation if way > 0 else rotation.swapaxes(0, 1)
-        return rotated(flat, rotation).reshape(values.shape)
-
-    def among(self, chosen: AnyArray, targets: AnyArray) -> Columns:
-        """Return the ``chosen`` ones of these targets, which are columns ``targets`` elsewhere."""
-        rotation = self.rotations[0]
-        rotation = None if rotation is None else rotation[..., chosen]
-        return Columns(targets, self.sources, (rotation, self.rotations[1]))
-
-    def points(self, trg: AnyArray, src: AnyArray, norms: AnyArray) -> tuple[Any, Any, Any]:
-        """Return targets, sources and normals of these columns."""
-        of_trg = self.take("trg", trg)
-        of_src = of_trg if trg is src and self.alike else self.take("src", src)
-        return of_trg, of_src, None if norms is None else self.take("norms", norms)
-
-
-WHOLE = Columns()
+LONGER = 2.0  # the same of the longest extents along free axes
 
 
 class Group(NamedTuple):
@@ -107,14 +42,49 @@ class Group(NamedTuple):
     numbers : list of int
     boxes : Upright or None
         Their boxes, if they have boxes of their own.
+    centred : bool
+        Whether they are moved, so that all have their middle at one place along the free axes
+        without lengths.
     """
 
     options: EwaldOptions
     numbers: list[int]
     boxes: Upright | None = None
+    centred: bool = False
 
-    def columns(self, systems: Systems, xp: ArrayModule) -> Columns:
-        """Return the columns of the systems."""
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """For each axis whether its length follows from the points."""
+        return np.array([length is None for length in self.options.box])
+
+    def widths(self, extents: Array) -> Array:
+        """Return the largest extent of a system along each axis, of all `extents_of`."""
+        low, high = extents[self.numbers].swapaxes(0, 1)
+        return np.asarray((high - low).max(axis=0, initial=0.0))
+
+    def columns(
+        self,
+        systems: Systems,
+        xp: ArrayModule,
+        points: tuple[AnyArray, AnyArray],
+        middle: Any = 0.0,
+    ) -> Columns:
+        """Return the columns of the systems, of points that are moved to a ``middle``, or stay."""
+        columns = self._columns(systems, xp)
+        if not self.centred:
+            return columns
+        extents = extents_of(systems, *points)
+        low, high = extents[self.numbers].swapaxes(0, 1)
+        # Few digits, so that subtracting them is exact where possible.
+        digit = 2.0 ** (np.frexp(self.widths(extents))[1] - 5)
+        with np.errstate(invalid="ignore"):  # without points
+            shifts = np.rint((0.5 * (low + high) - middle) / digit) * digit
+        shifts[~(np.isfinite(shifts) & self.open)] = 0.0
+        counts = [np.diff(ends)[self.numbers] for ends in (systems.targets, systems.sources)]
+        moved = [xp.asarray(np.repeat(shifts, count, axis=0).T) for count in counts]
+        return replace(columns, shifts=(moved[0], moved[1]))
+
+    def _columns(self, systems: Systems, xp: ArrayModule) -> Columns:
         offsets = systems.targets, systems.sources
         columns = [
             xp.asarray(np.concatenate([np.arange(a[n], a[n + 1]) for n in self.numbers]))
@@ -143,37 +113,111 @@ class Group(NamedTuple):
         return chosen, labels and labels.of_columns(columns, chosen)
 
 
+def extents_of(systems: Systems, trg: AnyArray, src: AnyArray) -> Array:
+    """Return the smallest and the largest coordinates of each system, shape (S, 2, 3).
+
+    They are infinite, the largest below the smallest, where there are no points.
+    """
+    extents: Array = np.full((systems.count, 2, 3), np.inf)
+    extents[:, 1] = -np.inf
+    for points, ends in ((trg, systems.targets), (src, systems.sources)):
+        there = np.flatnonzero(np.diff(ends))
+        if there.size:
+            host, starts = to_host(points), ends[there]
+            low, high = (end.reduceat(host, starts, axis=1).T for end in (np.minimum, np.maximum))
+            extents[there, 0] = np.minimum(extents[there, 0], low)
+            extents[there, 1] = np.maximum(extents[there, 1], high)
+        if trg is src:
+            break
+    return extents
+
+
 def grouped(
     options: EwaldOptions,
-    boxes: tuple[Any, ...],
+    boxes: tuple[OwnBox, ...],
     *,
-    several: bool,
+    several: Callable[[EwaldOptions], bool],
     exact: bool,
     apart: bool = False,
+    extents: Callable[[], Array] | None = None,
 ) -> list[Group]:
     """Return the groups of systems that are summed at once.
 
     Parameters
     ----------
     options : EwaldOptions
-        Of all systems, up to the box.
-    boxes : tuple
-        The box of each system.
-    several : bool
-        Whether a sum may take several boxes.
+        Of all systems, up to periodic axes and the box.
+    boxes : tuple of OwnBox
+        Of each system.
+    several : callable
+        Whether a sum of options may take several boxes.
     exact : bool
         Whether it may take rotated ones, of points that rounding then moves.
     apart : bool
         Whether each system needs a box of its own, if others have the same one.
+    extents : callable, optional
+        Returns `extents_of` all systems, if a sum may move them.
     """
+    by_axes: dict[Any, dict[int, Any]] = {}
+    for number, system in enumerate(boxes):
+        box = tuple(options.box) if system.box is None else system.box
+        by_axes.setdefault(system.periodicity, {})[number] = box
+    groups = list[Group]()
+    for members in by_axes.values():
+        first, *_ = members
+        of_axes = boxes[first].of(options)
+        repeats = any(of_axes.periodic)
+        groups += _of_axes(of_axes, members, several(of_axes), exact, apart and repeats, extents)
+    return sorted(groups, key=lambda group: group.numbers)
+
+
+def _of_axes(
+    options: EwaldOptions,
+    boxes: dict[int, Any],
+    several: bool,
+    exact: bool,
+    apart: bool,
+    extents: Callable[[], Array] | None,
+) -> list[Group]:
+    """Return the groups of systems, by number, with the same periodic axes: see `grouped`."""
     by_box: dict[Any, list[int]] = {}
-    for number, box in enumerate(boxes):
+    for number, box in boxes.items():
         by_box.setdefault(box, []).append(number)
-    if apart and not (several and exact):
-        return [Group(options.within(box), [number]) for number, box in enumerate(boxes)]
-    if not several or (len(by_box) == 1 and not (apart and len(boxes) > 1)):
-        return [Group(options.within(box), numbers) for box, numbers in by_box.items()]
-    options.within(boxes[0])  # of the others, what is right is not looked at one by one
+    alone = apart and not (several and exact)
+    if several and not alone and (len(by_box) > 1 or (apart and len(boxes) > 1)):
+        return _enclosed(options, by_box, exact, apart)
+    equal: dict[Any, tuple[EwaldOptions, list[int]]] = {}
+    for box, numbers in by_box.items():
+        of_box = options.within(box)
+        for number in numbers:
+            equal.setdefault(number if alone else of_box.box, (of_box, []))[1].append(number)
+    return [group for one in equal.values() for group in _of_like_extent(*one, extents)]
+
+
+def _of_like_extent(
+    options: EwaldOptions, numbers: list[int], extents: Callable[[], Array] | None
+) -> list[Group]:
+    """Return groups of systems in one box, whose lengths along free axes the points may decide."""
+    if extents is None or None not in options.box:
+        return [Group(options, numbers)]
+    longest = max([length for length in options.edges if length is not None], default=0.0)
+    ends = extents()[numbers]
+    sizes = (ends[:, 1] - ends[:, 0])[:, [length is None for length in options.box]].max(axis=1)
+    sizes = np.maximum(sizes, longest)
+    groups, least = list[list[int]](), 0.0
+    for n in np.argsort(-sizes, kind="stable").tolist():
+        if not groups or 0 < sizes[n] < least:
+            groups.append([])
+            least = float(sizes[n]) / LONGER
+        groups[-1].append(numbers[n])
+    return [Group(options, sorted(group), centred=True) for group in groups]
+
+
+def _enclosed(
+    options: EwaldOptions, by_box: dict[Any, list[int]], exact: bool, apart: bool
+) -> list[Group]:
+    """Return groups of systems in boxes of like size, with three periodic axes."""
+    options.within(next(iter(by_box)))  # of the others, what is right is not looked at one by one
     distinct = [*by_box]
     upright, right = Upright.quickly(distinct)
     for n in np.flatnonzero(~right).tolist():
@@ -202,7 +246,7 @@ def grouped(
         length = float(np.cbrt(sides[one.members].prod(axis=1)).mean())
         own_boxes = Upright(upright.matrices[places], upright.rotations[places])
         groups.append(Group(options.standing(length), numbers, own_boxes))
-    return sorted(groups, key=lambda group: group.numbers)
+    return groups
 
 
 @dataclass

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from parki.errors import ImageWarning, ParkiTypeError, ParkiValueError, warn
 from parki.ewald.options import EwaldOptions
 from parki.interchange import as_array, real_name, to_host
-from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace, load
 from parki.typing import AnyArray, OfPoints
 
@@ -149,7 +148,7 @@ def check_systems(
             )
     offsets = []
     counts = (arrays[name].shape[1] for name in ("trg", "src"))
-    for name, array, count in zip(("targets", "sources"), _pair(systems), counts, strict=True):
+    for name, array, count in zip(("targets", "sources"), pair_of(systems), counts, strict=True):
         if array.size < 2 or array[0] != 0 or array[-1] != count or (np.diff(array) < 0).any():
             ends = f"{array[0]} to {array[-1]}" if array.size else "none"
             raise ParkiValueError(
@@ -167,13 +166,13 @@ def check_systems(
     return before or Systems(offsets[0], offsets[1], space, options.expert.executor)
 
 
-def _pair(systems: Any) -> list[NDArray[Any]]:
+def pair_of(systems: Any) -> list[NDArray[Any]]:
     """Return the offsets of targets and of sources; refuse what is no list of whole numbers."""
     pair = systems if isinstance(systems, tuple) and len(systems) == 2 else (systems, systems)
     arrays = []
     for offsets in pair:
         try:
-            array = np.asarray(_numbers(offsets))
+            array = np.asarray(numbers_of(offsets))
         except (RuntimeError, TypeError, ValueError):
             array = np.array("")
         if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -186,95 +185,16 @@ def _pair(systems: Any) -> list[NDArray[Any]]:
     return arrays
 
 
-def rows_of_boxes(boxes: Any) -> tuple[Any, ...]:
-    """Return the box of each system, as numbers in tuples; refuse what is no list of boxes."""
-    refuse_variable("boxes", boxes)
-    rows = _numbers(boxes)
-    if not (isinstance(rows, tuple) and rows and all(map(_of_three, rows))):
-        raise ParkiTypeError(
-            f"boxes is a {type(boxes).__name__}; expected 3 edge lengths for each system, such as "
-            "[[1, 1, 1], [2, 2, 2]] for two of them"
-        )
-    return rows
-
-
-def check_systems_of_boxes(systems: int | None, boxes: int) -> None:
-    """Refuse a number of systems that does not have a box for each, or None, for no systems."""
-    if systems is None:
-        raise ParkiValueError(
-            "boxes was given without systems; say by systems where the points of each box "
-            "begin, or give one box in the options"
-        )
-    if systems != boxes:
-        raise ParkiValueError(
-            f"boxes has {boxes} boxes, but systems has {systems} systems; give each system a box"
-        )
-
-
-def _of_three(row: Any) -> bool:
-    return isinstance(row, tuple) and len(row) == 3
-
-
-def first_box(boxes: Any) -> Any:
-    """Return the box of the first system, or None without boxes.
-
-    The others are looked at by `rows_of_boxes`.
-    """
-    if boxes is None:
-        return None
-    refuse_variable("boxes", boxes)
-    listed = isinstance(boxes, (list, tuple, np.ndarray))
-    rows = _numbers(boxes[:1]) if listed else ()
-    return rows[0] if rows and _of_three(rows[0]) else rows_of_boxes(boxes)[0]
-
-
-def _numbers(values: AnyArray) -> Any:
+def numbers_of(values: AnyArray) -> Any:
     """Return arrays of any library, and nested lists, as nested tuples of numbers."""
     if hasattr(values, "tolist"):
         return _plain(values.tolist())
-    return tuple(map(_numbers, values)) if isinstance(values, (list, tuple)) else values
+    return tuple(map(numbers_of, values)) if isinstance(values, (list, tuple)) else values
 
 
 def _plain(values: Any) -> Any:
     """Return nested lists of numbers as tuples."""
     return tuple(map(_plain, values)) if isinstance(values, list) else values
-
-
-class Batch(NamedTuple):
-    """Systems and boxes as other libraries' functions keep them: numbers that can be compared.
-
-    Attributes
-    ----------
-    systems : tuple of 2 tuples of int, or None
-        Offsets of targets and of sources.
-    boxes : tuple, or None
-        The edge lengths or the lattice vectors of each system.
-    """
-
-    systems: Any = None
-    boxes: Any = None
-
-    @classmethod
-    def of(cls, systems: Any, boxes: Any) -> Batch:
-        """Return systems and boxes as given, for any number of points.
-
-        Raises
-        ------
-        ParkiTypeError, ParkiValueError
-            If it is no numbers, or no constant, or if there is not a box for each system.
-        """
-        if systems is not None:
-            refuse_variable("systems", systems)
-            systems = tuple(tuple(offsets.tolist()) for offsets in _pair(systems))
-        if boxes is not None:
-            boxes = rows_of_boxes(boxes)
-            check_systems_of_boxes(systems and len(systems[0]) - 1, len(boxes))
-        return cls(systems, boxes)
-
-    def owners(self) -> tuple[NDArray[np.int64], int]:
-        """Return the number of each target's system, and how many systems there are."""
-        counts = np.diff(self.systems[0])
-        return np.repeat(np.arange(len(counts)), counts), len(counts)
 
 
 # Offsets as users give them, or what was made of them.

@@ -44,6 +44,7 @@ def lengths_of(box: Any, periodicity: Any, periodic: tuple[bool, bool, bool]) ->
             f"box is missing, but periodicity is {periodicity} and periodic axes need "
             f"their lengths; write box=[...], such as {example}{free}, or periodicity=0"
         )
+    box = _without_zeros(box, periodic)
     rows = rows_of(box)
     if rows is not None:
         box = straight(rows)
@@ -71,6 +72,21 @@ def lengths_of(box: Any, periodicity: Any, periodic: tuple[bool, bool, bool]) ->
     if known:
         check_length(max(known))
     return tuple(lengths)
+
+
+def _without_zeros(box: Any, periodic: tuple[bool, bool, bool]) -> Any:
+    """Return a box with None for a free axis of length 0, as arrays have it that have no None."""
+    sized = hasattr(box, "__len__") and len(box) == 3 and not all(periodic)
+    free = [sized and not repeats and _is_zero(box[axis]) for axis, repeats in enumerate(periodic)]
+    return [None if free[axis] else box[axis] for axis in range(3)] if any(free) else box
+
+
+def _is_zero(length: Any) -> bool:
+    """Return whether it is the number 0, or a vector of three of them."""
+    try:
+        return np.shape(length) in ((), (3,)) and bool((np.asarray(length, dtype=float) == 0).all())
+    except (RuntimeError, TypeError, ValueError):
+        return False
 
 
 def checked_periodicity(periodicity: Any) -> int | tuple[bool, bool, bool]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.lattice import (
@@ -93,8 +93,9 @@ class EwaldOptions(metaclass=Shown):
         periodic, such as ``(False, True, True)``. The others are free.
     box : sequence of 3 floats or None, or array of shape (3, 3)
         Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
-        periodic axes, and refused along free ones. None for the length of a free axis: the extent
-        of the points is used, wherever they are. May be left out if no axis is periodic.
+        periodic axes, and refused along free ones. None, or 0 in arrays, for the length of a free
+        axis: the extent of the points is used, wherever they are. May be left out if no axis is
+        periodic.
         Or the lattice vectors of a tilted box in rows, as of ASE or `parki.lattice`, with 2 or 3
         periodic axes; a free axis has None or a vector along it. See ``docs/boxes.md``.
         For `parki.torch` it may be a tensor that requires a gradient. A tensor is read again at
@@ -301,6 +302,14 @@ class EwaldOptions(metaclass=Shown):
         if other.cell is not None:
             other._check_tilted()
         return other
+
+    def with_lengths(self, lengths: NDArray[np.float64]) -> tuple[Any, ...]:
+        """Return the box with these lengths, shape (3,), for axes where points decide them."""
+        lengths_of_axes: Any = (
+            lengths.tolist() if self.cell is None else map(tuple, np.diag(lengths).tolist())
+        )
+        pairs = zip(self.box, lengths_of_axes, strict=True)
+        return tuple(length if edge is None else edge for edge, length in pairs)
 
     def standing(self, length: float) -> EwaldOptions:
         """Return the options of systems in boxes of their own, of about this length.

@@ -198,7 +198,7 @@ MEANT = {
     "rng": "seed random_state generator",
 }
 _GUESSED = {guess: name for name, guesses in MEANT.items() for guess in guesses.split()}
-_ARGUMENTS = ("trg", "src", "dens", "norms", "want", "systems", "boxes", "exclude")
+_ARGUMENTS = ("trg", "src", "dens", "norms", "want", "systems", "boxes", "periodicities", "exclude")
 _WITHOUT = {
     "viscosity": "sums leave it out: divide velocities by 8 pi times the viscosity",
     "rng": "sums draw no random numbers: displacements and noise of parki.Spheres take an rng",

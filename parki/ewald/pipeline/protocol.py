@@ -192,11 +192,12 @@ class Pipeline:
 
 
 Sizes = tuple[int, int, Systems | None]  # targets, sources, and the systems that they are of
-# What is summed, where, of which systems, and whether once; and the numbers of points then.
-Key = tuple[tuple[Task, Any, bool, Systems | None], tuple[int, int] | None]
+# What is summed, where, whether once, and of systems; and the numbers of points then.
+Key = tuple[tuple[Task, Any, bool, bool], tuple[int, int] | None]
 
 # Pipelines kept, of each kind: a loss on energies, forces and the stress takes eight.
 MOST = 12
+MANY = 256  # the same of sums of systems, which have a pipeline for each group of like boxes
 ALTERNATING = 2  # of them of one sum, for points of other numbers
 PART = 1 / 4  # of the free memory, which those that are kept may take
 
@@ -249,9 +250,10 @@ def cache_pipeline(task: Task, sizes: Sizes | None, pipeline: Pipeline, done: An
     """
     if not keeps(task):
         return
-    _cache[_key(task, sizes)] = pipeline, done
-    same_kind = [key for key in list(_cache) if _once(key) == (sizes is not None)]
-    for key in same_kind[:-MOST]:
+    new = _key(task, sizes)
+    _cache[new] = pipeline, done
+    most, kind = MANY if new[0][3] else MOST, new[0][2:]
+    for key in [key for key in list(_cache) if key[0][2:] == kind][:-most]:
         _cache.pop(key, None)
     held = _held()
     if held > LITTLE and held > PART * (free_memory(task.space) + held):
@@ -285,7 +287,7 @@ def _held() -> float:
 
 
 def _key(task: Task, sizes: Sizes | None) -> Key:
-    once, systems = sizes is not None, sizes and sizes[2]
+    once, systems = sizes is not None, bool(sizes and sizes[2] is not None)
     return (task, task.space.adapter.device(), once, systems), sizes and sizes[:2]
 
 

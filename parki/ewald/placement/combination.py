@@ -18,7 +18,7 @@ import numpy as np
 
 from parki.ewald.checks import Sample, promise
 from parki.ewald.derivatives.between_walls import Correction, correction_of
-from parki.ewald.geometry.boxes import WHOLE
+from parki.ewald.geometry.columns import WHOLE
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.replay import Replay, launch_mode
 from parki.ewald.placement.placement import Placement

@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.describe import facts, headline
-from parki.ewald.geometry.systems import Labels, Systems, rows_of_boxes
+from parki.ewald.geometry.boxes import Group
+from parki.ewald.geometry.own_boxes import OwnBox
+from parki.ewald.geometry.systems import Labels, Systems
+from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.protocol import Pipeline
@@ -39,7 +42,6 @@ from parki.typing import (
     AnyKernel,
     Array,
     Box,
-    Boxes,
     OfPoints,
     Wanted,
 )
@@ -69,12 +71,11 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
         want: Any = "u",
         systems: Systems | OfPoints | None = None,
         exclude: Labels | OfPoints | None = None,
-        boxes: Boxes | None = None,
+        boxes: tuple[OwnBox, ...] | None = None,
     ) -> None:
         with ranks.collective("points"), read_once():
-            rows = None if boxes is None else rows_of_boxes(boxes)
-            if rows is not None:
-                options = replace(options, box=rows[0])
+            if boxes is not None:
+                options = boxes[0].of(options)
             refuse_between_walls(
                 options,
                 {
@@ -85,7 +86,7 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
                 "a plan has one system, in one process: make a plan of parki.Plan for each",
             )
             request = SumRequest.of(kernel, want, options)
-            placement = Placement(ranks, options, rows)
+            placement = Placement(ranks, options, boxes)
             cloud = placement.checked(
                 request, trg, src, norms, options, systems=systems, exclude=exclude
             )
@@ -193,20 +194,29 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
     def box(self) -> NDArray[np.float64]:
         """Edge lengths, shape (3,); of a tilted box its lattice vectors, shape (3, 3).
 
-        With boxes for systems, these, with an axis more.
+        With boxes for systems, these, with an axis more. Along free axes without lengths they are
+        of the points of all systems that are summed at once.
         """
-        if self._placement.boxes is not None:
-            return np.array(self._placement.boxes, dtype=float)
-        lattice = self.points.lattice
+        if self._placement.boxes is None:
+            return self._box_of(self.options, self.points.lattice)
+        boxes: Any = [system.box for system in self._placement.boxes]
+        for term in self.terms:
+            for number in cast(Group, term.group).numbers:
+                if boxes[number] is None or None in boxes[number]:
+                    boxes[number] = self._box_of(term.task.options, term.sum.cloud.lattice)
+        if any(np.ndim(edge) for box in boxes for edge in box):
+            boxes = [np.diag(box) if np.ndim(box[0]) == 0 else box for box in boxes]
+        return np.array(boxes, dtype=float)
+
+    @staticmethod
+    def _box_of(options: EwaldOptions, lattice: Lattice) -> NDArray[np.float64]:
+        """Return the lengths, or the vectors, of a box of these options."""
         lengths = lattice.by_user(lattice.sides)
-        if self.options.gap is not None:
-            lengths[2] = self.options.gap
-        elif self.options.walled:  # the box of the sums reaches below the wall
-            lengths[2] += self.origin[2]
-        if self.options.cell is None:
-            return lengths
-        rows = zip(self.options.box, np.diag(lengths), strict=True)
-        return np.array([length if row is None else row for row, length in rows])
+        if options.gap is not None:
+            lengths[2] = options.gap
+        elif options.walled:  # the box of the sums reaches below the wall
+            lengths[2] += lattice.by_user(lattice.origin)[2]
+        return np.array(options.with_lengths(lengths), dtype=float)
 
     @property
     def origin(self) -> NDArray[np.float64]:

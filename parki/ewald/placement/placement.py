@@ -16,7 +16,9 @@ from typing import Any, NamedTuple, cast
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.geometry.boxes import WHOLE, Columns, Group
+from parki.ewald.geometry.boxes import Group
+from parki.ewald.geometry.columns import WHOLE, Columns
+from parki.ewald.geometry.own_boxes import OwnBox
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import EwaldSum
@@ -65,8 +67,8 @@ class Placement:
     ----------
     ranks : Ranks
     options : EwaldOptions
-    boxes : tuple, optional
-        The box of each system.
+    boxes : tuple of OwnBox, optional
+        Of each system.
 
     Attributes
     ----------
@@ -81,7 +83,7 @@ class Placement:
     access: Access
 
     def __init__(
-        self, ranks: Ranks, options: EwaldOptions, boxes: tuple[Any, ...] | None = None
+        self, ranks: Ranks, options: EwaldOptions, boxes: tuple[OwnBox, ...] | None = None
     ) -> None:
         self.ranks, self.boxes = ranks, boxes
         self.collective = ranks.collective
@@ -433,7 +435,9 @@ def _places(cloud: Cloud, shared: SharedAddend | None, group: Group | None) -> P
         return None
     columns = WHOLE
     if group is not None:
-        columns = group.columns(cast(Systems, cloud.systems), cloud.xp)
+        if shared is not None:  # whose maps take points where they are
+            group = group._replace(centred=False)
+        columns = group.columns(cast(Systems, cloud.systems), cloud.xp, (cloud.trg, cloud.src))
     order: dict[str, Any] = {}
     if shared is not None:
         order = shared.arranged(_marked(cloud, columns, group)[0], None)[2]

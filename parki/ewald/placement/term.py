@@ -17,7 +17,8 @@ from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.between_walls import Correction, CorrectionAtPoints
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.describe import describe
-from parki.ewald.geometry.boxes import WHOLE, Columns, Group
+from parki.ewald.geometry.boxes import Group
+from parki.ewald.geometry.columns import WHOLE, Columns
 from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.one_shot import place_and_sum
 from parki.ewald.pipeline.protocol import Watch

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.geometry.systems import Batch
+from parki.ewald.geometry.own_boxes import OF_BOXES
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.expert import refuse_unknown
 from parki.ewald.points.values import check_finite, extremes
@@ -28,13 +29,14 @@ def take_options(
     options: EwaldOptions | None,
     keywords: OptionKeywords,
     make: Callable[..., Any] | None = None,
-    box: Any = None,
+    first: Mapping[str, Any] = MappingProxyType({}),
     also: Sequence[str] = (),
 ) -> tuple[Any, Any]:
     """Return the normals and the options of a call, by the one rule of all calls.
 
     Options are an `EwaldOptions`, last or in the place of normals, or keywords; never both.
-    ``make`` may make something else of keywords, which need no box if ``box`` is given.
+    ``make`` may make something else of keywords, which may lack what the ``first`` of many systems
+    has of its own.
     ``exclude_image`` may come with an `EwaldOptions`. ``also`` are words that the call takes.
 
     Raises
@@ -44,10 +46,14 @@ def take_options(
     """
     if isinstance(norms, EwaldOptions) and options is None:
         norms, options = None, norms
+    if "periodicity" in first and "periodicity" in keywords:
+        raise ParkiTypeError(
+            "periodicities was given, and periodicity as well; leave out one of the two"
+        )
+    if options is None:
+        keywords = {**first, **keywords}  # type: ignore[typeddict-item]
     if not keywords:
         return norms, check_options(options)
-    if box is not None:
-        keywords = {"box": box, **keywords}
     for name in keywords:
         if name == "exclude":
             raise ParkiTypeError(
@@ -55,7 +61,7 @@ def take_options(
                 "elsewhere sum all pairs, or make a parki.Plan (parki.torch and parki.jax take one "
                 "by apply)"
             )
-        if name in Batch._fields:
+        if name in ("systems", *OF_BOXES):
             raise ParkiTypeError(
                 f"{name} is for sums, as are parki.Plan, the calls of parki, parki.torch and "
                 "parki.jax, parki.vjp and parki.jvp; elsewhere take one system after the other"
