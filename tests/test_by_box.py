@@ -13,7 +13,7 @@ from left_out import without_pairs
 import parki
 from parki.ewald.derivatives import by_box, one_sum, second
 from parki.ewald.far import strain
-from parki.ewald.far.strain import SYMBOLS, Waves
+from parki.ewald.far.pairings import SYMBOLS, Waves
 from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.sums import SUMS

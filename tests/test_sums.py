@@ -13,7 +13,7 @@ import pytest
 import parki
 from examples import EXAMPLES, of_masses
 from parki import extend
-from parki.ewald.far.strain import SYMBOLS
+from parki.ewald.far.pairings import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
 from parki.ewald.sums import SUMS, TERMS, Interaction, register, sources, symbols
 from parki.ewald.sums.gauges import OF_SCREENED, WITH_FRICTION

@@ -4,9 +4,9 @@ With three periodic axes, a rank transforms its slab along y and z. One exchange
 the modes along y for all planes, which it transforms along x and convolves. One leads back.
 
 With fewer there are two each way. The first gives a rank a part of the lines along x, transformed
-as in `parki.ewald.far.fgc`. The second gives it a part of the modes along x, whose planes it pads,
-transforms and convolves in blocks as on one device. Padded planes have four times the values or
-more, and are never sent. Modes of truncated kernels cost more, so their parts have fewer of them.
+as in `parki.ewald.far.convolution`. The second gives it a part of the modes along x, whose planes
+it pads, transforms and convolves in blocks as on one device. Padded planes have four times the
+values or more, and are never sent. Modes of truncated kernels cost more, so their parts have fewer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parki.distributed.slabs import Slabs, divide
 from parki.distributed.swap import Swap
 from parki.distributed.transport import Transport
 from parki.ewald.far.buffers import complex_type, components_of
-from parki.ewald.far.fgc import Convolution
+from parki.ewald.far.convolution import Convolution
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.transforms import transforms_of
 from parki.ewald.pipeline.setup import Setup

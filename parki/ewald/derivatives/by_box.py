@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.far.strain import SYMBOLS, FarStrain, of_modes_alone, parts_of
+from parki.ewald.far.pairings import SYMBOLS, parts_of
+from parki.ewald.far.strain import FarStrain, of_modes_alone
 from parki.ewald.geometry.own_boxes import OwnBox
 from parki.ewald.geometry.systems import Labels, LabelsLike, Systems
 from parki.ewald.lattice import rows_of, whole_of

@@ -10,8 +10,9 @@ import numpy as np
 
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.buffers import grid_buffers
+from parki.ewald.far.convolution import Changed
 from parki.ewald.far.faxen import FaxenCorrections
-from parki.ewald.far.fgc import FGC, Changed
+from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Constants, PlaneModes
 from parki.ewald.far.p2g import P2G

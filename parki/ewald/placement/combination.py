@@ -22,7 +22,8 @@ from parki.ewald.geometry.columns import WHOLE
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.replay import Replay, launch_mode
 from parki.ewald.placement.placement import Placement
-from parki.ewald.placement.term import CorrectionTerm, PlacedTerm, Places, Term
+from parki.ewald.placement.places import Places
+from parki.ewald.placement.term import CorrectionTerm, PlacedTerm, Term
 from parki.ewald.points import check_outputs
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums.composite import Composite, by_density

@@ -17,17 +17,16 @@ from typing import Any, NamedTuple, cast
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.geometry.boxes import Group
-from parki.ewald.geometry.columns import WHOLE, Columns
 from parki.ewald.geometry.own_boxes import OwnBox
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.protocol import Access
-from parki.ewald.placement.term import PlacedTerm, Places
-from parki.ewald.points import Cloud, check_points, take_cloud
+from parki.ewald.placement.places import Places, cloud_of_sum
+from parki.ewald.placement.term import PlacedTerm
+from parki.ewald.points import Cloud, check_points
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
-from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, SharedAddend, joined, together
 from parki.interchange import finish_reading
 from parki.runtime import ExecutionSpace
@@ -252,8 +251,8 @@ class Placement:
         tolerance = self._tolerance(options, terms, group, scale)
         if tolerance != options.tolerance:
             options = replace(options, tolerance=tolerance)
-        places = _places(cloud, shared, group)
-        cloud_of_term = _cloud_of(kernel, cloud, places, options, shared=shared, group=group)
+        places = Places.of(cloud, shared, group)
+        cloud_of_term = cloud_of_sum(kernel, cloud, places, options, shared=shared, group=group)
         placed = EwaldSum(self.ranks.engine(), kernel, cloud_of_term, want, access=self.access)
         return PlacedTerm(sum=placed, places=places, shared=shared, group=group, scale=scale)
 
@@ -345,8 +344,8 @@ class Placement:
             return None, cloud
         options = term.sum.task.options
         options = options if box is None else options.deformed(box)
-        places = _places(cloud, term.shared, term.group)
-        cloud_of_term = _cloud_of(
+        places = Places.of(cloud, term.shared, term.group)
+        cloud_of_term = cloud_of_sum(
             term.kernel,
             cloud,
             places,
@@ -427,66 +426,3 @@ def _as_before(name: str, new: Any, before: Any) -> Any:
             f"{name} was given, but the plan was made without; make a new plan with {name}"
         )
     return before if new is None else new
-
-
-def _places(cloud: Cloud, shared: SharedAddend | None, group: Group | None) -> Places | None:
-    """Return where a term's points are; None if they are the plan's."""
-    if shared is None and group is None:
-        return None
-    columns = WHOLE
-    if group is not None:
-        if shared is not None:  # whose maps take points where they are
-            group = group._replace(centred=False)
-        columns = group.columns(cast(Systems, cloud.systems), cloud.xp, (cloud.trg, cloud.src))
-    order: dict[str, Any] = {}
-    if shared is not None:
-        order = shared.arranged(_marked(cloud, columns, group)[0], None)[2]
-    trg, src, norms = columns.points(cloud.trg, cloud.src, cloud.norms)
-    return Places(columns, order, {}).moved(trg, src, norms)
-
-
-def _marked(
-    cloud: Cloud, columns: Columns, group: Group | None
-) -> tuple[Systems | None, Labels | None]:
-    """Return the systems and the labels of a term's columns."""
-    if group is None:
-        return cloud.systems, cloud.labels
-    return group.marked(columns, cast(Systems, cloud.systems), cloud.labels)
-
-
-def _cloud_of(
-    kernel: str,
-    cloud: Cloud,
-    places: Places | None,
-    options: EwaldOptions,
-    *,
-    shared: SharedAddend | None,
-    group: Group | None,
-    before: EwaldSum | None = None,
-) -> Cloud:
-    """Return the points of a term's sum, whose options these are.
-
-    It has the systems and labels of the sum ``before``, if it is given.
-    """
-    if places is None:
-        return cloud if options is cloud.options else replace(cloud, options=options)
-    src, norms = places.of_sources["points"], places.of_sources["norms"]
-    if shared is not None:
-        src, norms = shared.points(places.of_sources, SUMS[kernel])
-    if before is not None:
-        systems, labels = before.systems, before.labels
-    else:
-        systems, labels = _marked(cloud, places.columns, group)
-        if shared is not None:
-            systems, labels, _ = shared.arranged(systems, labels)
-    return take_cloud(
-        kernel,
-        places.of_targets["points"],
-        src,
-        norms,
-        options,
-        systems=systems,
-        exclude=labels,
-        space=cloud.space,
-        borrowed=False,
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from parki.ewald.geometry.columns import WHOLE, Columns
 from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.one_shot import place_and_sum
 from parki.ewald.pipeline.protocol import Watch
+from parki.ewald.placement.places import Places
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums.composite import SharedAddend
 from parki.ewald.sums.maps import Arrays, factors, weights
@@ -29,32 +30,6 @@ from parki.ewald.task import Task
 from parki.interchange import to_host
 from parki.runtime.forks import cached_property
 from parki.typing import AnyArray
-
-
-class Places(NamedTuple):
-    """The points of a term, in its columns, where maps or boxes take them.
-
-    Attributes
-    ----------
-    columns : Columns
-    of_sources : dict
-        "points" and "norms" of the sources, or None, which maps take; "point_radii", if they have
-        any; and the "order" of the sum's sources.
-    of_targets : dict
-        What maps of results take: "points" of the targets, and their "point_radii".
-    """
-
-    columns: Columns
-    of_sources: Arrays
-    of_targets: Arrays
-
-    def moved(self, trg: AnyArray, src: AnyArray, norms: Any) -> Places:
-        """Return the same places at other points with their normals or radii, in its columns."""
-        of_sources = {**self.of_sources, "points": src, "norms": norms}
-        of_targets = {**self.of_targets, "points": trg}
-        if isinstance(norms, tuple):
-            of_targets["point_radii"], of_sources["point_radii"] = norms
-        return Places(self.columns, of_sources, of_targets)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
