@@ -386,7 +386,7 @@ def _correction(
     request: Any = single.request
     rest = correction_of(
         request.near,
-        replace(single.options, wall=("no-slip", "no-slip")),
+        single.options,
         sources=counts[1],
         components=math.prod(request.density),
         dtype=dtype,

@@ -16,7 +16,14 @@ import numpy as np
 
 from parki.ewald.derivatives.mapped_sum import Link
 from parki.ewald.far.slit import SlitFlow, SlitPoints, stacked
-from parki.ewald.far.slit_modes import PART, STOKES, SlitModes, longest, unit_of_promise
+from parki.ewald.far.slit_modes import (
+    PART,
+    STOKES,
+    SlitModes,
+    longest,
+    potentials,
+    unit_of_promise,
+)
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_rows
 from parki.ewald.sums.composite import Addend
@@ -31,8 +38,9 @@ from parki.ewald.sums.maps import (
     weights,
 )
 from parki.ewald.sums.maps import transposed as transposed_by
+from parki.ewald.sums.plates import SOURCES as POTENTIALS
 from parki.ewald.sums.results import RESULTS
-from parki.ewald.sums.slit import sources_of, targets_of
+from parki.ewald.sums.slit import TARGETS, sources_of, targets_of
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
 from parki.typing import AnyArray, DType
@@ -75,21 +83,28 @@ class Correction:
         dtype: DType,
     ) -> None:
         kernel = next(kernel for kernel, _ in near.values())
-        columns = STOKES.columns
-        self.sources, self.targets = sources_of(kernel), targets_of(kernel)
+        charges = options.image_factors
+        if charges:
+            table = potentials(charges)
+            self.sources, self.targets = POTENTIALS[kernel.partition("(")[0]], TARGETS
+        else:
+            table = STOKES
+            self.sources, self.targets = sources_of(kernel), targets_of(kernel)
         self.results: dict[str, Addend] = {name: RESULTS[want] for name, (_, want) in near.items()}
         self.names = tuple(dict.fromkeys(n for each in self.results.values() for n in each.want))
         self.words = tuple(dict.fromkeys(w for name in self.names for w in self.targets[name].want))
         self.rows = {name: result_rows(kernel, name) for name in self.names}
-        self.rows_of_words = {word: 1 if word.endswith("p") else columns for word in self.words}
+        self.rows_of_words = {
+            word: 1 if word.endswith("p") else table.columns for word in self.words
+        }
         self.tolerance, self._gap = tolerance, float(options.gap or 0)
         vectors = np.asarray(options.vectors)[:2, :2]
         self._area = abs(float(np.linalg.det(vectors)))
         powers = [self.power(name) for name in self.names]
         most = longest(self._gap, self._area, tolerance, max(powers))
         words = options.mean_flow or ("no-gradient",) * 2
-        self._flux = words[0] == "no-flux", words[1] == "no-flux"
-        modes = SlitModes.of(STOKES, vectors, self._gap, most, self._flux)
+        self._charges, self._flux = bool(charges), (words[0] == "no-flux", words[1] == "no-flux")
+        modes = SlitModes.of(table, vectors, self._gap, most, self._flux)
         self.flow = SlitFlow(modes, space, max(powers) - 1 - math.log10(tolerance), dtype)
         self.launched = False
         self._again = partial(type(self), near, options, space=space, dtype=dtype)
@@ -152,7 +167,7 @@ class Correction:
         gauge = ", ".join(axes) or "no mean pressure gradient"
         return (
             f"  between walls at a distance of {self._gap:g}: {self.flow.modes.total} modes of the "
-            f"correction, {gauge}"
+            f"correction{'' if self._charges else f', {gauge}'}"
         )
 
 

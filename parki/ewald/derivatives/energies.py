@@ -19,6 +19,7 @@ from parki.ewald.derivatives.by_box import strains_of
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.plates import (
     ChargesAndImages,
+    Rest,
     capacity,
     check_plates,
     moment,
@@ -422,7 +423,9 @@ def _of_one(
     energy's. So is that by strains. Images are sources, too.
     """
     x, q, d, *_ = charges
-    sources = ChargesAndImages(x, q, d, charges.widths)
+    sources, rest = ChargesAndImages(x, q, d, charges.widths), None
+    if options.corrected:
+        rest = Rest.of(sources, options, get_execution_space(options.execution_space, x))
     if options.walled:
         sources = sources.with_images(options)
         exclude = _labels_of_images(charges, options, exclude)
@@ -446,6 +449,8 @@ def _of_one(
     forces = -q * slopes[0] if slopes else None
     if strain is not None:
         strains = to_host(strain)[0].T.reshape(-1, 3, 3)
+    if rest is not None:
+        potentials = potentials + rest.potentials
     each = q * potentials
     if d is not None:
         of_dipoles = _multipoles(charges, sources, options, systems=systems, exclude=exclude)
@@ -455,7 +460,11 @@ def _of_one(
             )
         potentials, field = potentials + of_dipoles.potentials, of_dipoles.field
         forces = of_dipoles.forces
+        if rest is not None:
+            field = field + rest.fields
         each = q * potentials - (d * field).sum(axis=0)
+    if rest is not None:
+        forces = forces + rest.forces
     return _Parts(
         each=0.5 * each,
         forces=forces,

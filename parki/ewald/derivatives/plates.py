@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
+from parki.ewald.derivatives.between_walls import correction_of
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.walls import METAL
 from parki.ewald.points import check_points
 from parki.ewald.points.arguments import check_net
 from parki.ewald.sums.maps import Beside
 from parki.ewald.sums.plates import Image, mirrors
+from parki.runtime import ExecutionSpace
 from parki.typing import AnyArray
 
 
@@ -63,6 +65,41 @@ class ChargesAndImages(NamedTuple):
         dipoles = None if self.dipoles is None else images(self.dipoles, {})
         widths = self.widths and (self.widths[0], np.tile(self.widths[1], 1 + len(pairs)))
         return ChargesAndImages(points, images(self.values[None], {})[0], dipoles, widths)
+
+
+class Rest(NamedTuple):
+    """What images in two walls lack: of potentials, fields, and forces."""
+
+    potentials: AnyArray
+    fields: AnyArray
+    forces: AnyArray
+
+    @classmethod
+    def of(cls, given: ChargesAndImages, options: EwaldOptions, space: ExecutionSpace) -> Rest:
+        """Return it for charges, and dipoles if there are any, without their images."""
+        x, q, d, _ = given
+        cloud, parts = {"points": x, "norms": None}, []
+        for kernel, dens in (
+            ("laplace", q[None, None]),
+            ("laplace_dipole", None if d is None else d[None]),
+        ):
+            if dens is None:
+                continue
+            correction = correction_of(
+                {name: (kernel, name) for name in ("u", "grad_u")},
+                options,
+                sources=q.size,
+                components=dens.shape[1],
+                dtype=x.dtype,
+                space=space,
+            ).place(cloud, cloud)
+            made = correction.summed(dens)
+            along = [] if d is None else correction.pushed(dens, {"trg": d})
+            curved = [rows[0] for name, rows in along if name == "grad_u"]
+            parts.append((made["u"][0, 0], made["grad_u"][0], sum(curved)))
+        phi, slopes, curved = (sum(each) for each in zip(*parts, strict=True))
+        whole = phi, -slopes, -q * slopes - curved
+        return cls(*(rows.astype(x.dtype, copy=False) for rows in whole))
 
 
 def moment(x: AnyArray, q: AnyArray, d: AnyArray | None) -> float:

@@ -17,6 +17,8 @@ T-      s, transverse                                k T+
 What images in both walls lack of the flow of a force f at y is ``Phi(x) M Phi(y)^H f``. So each
 kind of source is a linear operation on these flows, and so is each result.
 
+For charges c and s alone are potentials of modes, see `potentials`.
+
 The mode k = 0 has flows, too: 1, ``z - H/2`` and ``z (H - z)`` along x and along y, the first two
 along z, and a pressure of 1. A `FlowTable` has all of this; another one is for another field.
 """
@@ -25,12 +27,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+METAL = -1.0  # its image factor
 TERMS = 30  # of Taylor series below kH = 1
 
 
@@ -203,6 +207,39 @@ def _stokes() -> FlowTable:
 
 
 STOKES = _stokes()
+
+
+def potentials(factors: tuple[float, ...]) -> FlowTable:
+    """Return the table of potentials of charges between dielectrics of these image factors.
+
+    They are c and s, and for k = 0 1 and ``z - H/2``.
+    """
+    values, slopes = np.zeros((2, 2, 1, 4), dtype=complex), np.zeros((2, 2, 2))
+    values[:, 0, 0, 0] = values[:, 1, 0, 1] = 1
+    slopes[:, 1, 0] = slopes[1, 0, 1] = 1
+    none = np.zeros((2, 2, 2))
+    of_walls = partial(_of_charges, factors)
+    return FlowTable(values, np.zeros((2, 2, 4)), slopes, none, none.astype(complex), of_walls)
+
+
+def _of_charges(
+    factors: tuple[float, ...], lengths: Array, gap: float, area: float, _: Any
+) -> Array:
+    """Return M (n, 2, 2): all images but the first ones, and the gauge at k = 0.
+
+    There the images of dielectrics add a potential that is linear in z and in the height of the
+    charge, which charges that add up to zero do not have between them. Metal keeps its own.
+    """
+    lower, upper = factors
+    matrices, e = np.zeros((len(lengths), 2, 2)), np.exp(-lengths[1:] * gap)
+    left, right = (0.0 if factor == METAL else factor for factor in factors)
+    matrices[0] = [[(left + right) * gap, left - right], [left - right, 0]]
+    matrices[0] *= 2 * np.pi / area
+    both = 2 * np.pi / (area * lengths[1:]) * lower * upper * e / (1 - lower * upper * e * e)
+    matrices[1:, 0, 0] = both * (2 + e * (lower + upper))
+    matrices[1:, 1, 1] = both * (-2 + e * (lower + upper))
+    matrices[1:, 0, 1] = matrices[1:, 1, 0] = both * e * (upper - lower)
+    return matrices
 
 
 # What modes that are left out may add to the error, of what the tolerance promises.

@@ -10,6 +10,7 @@ each, and what these lack is a smooth *correction* of few modes (`parki.ewald.fa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from parki.ewald.sums.slit import Mirror
 from parki.ewald.sums.wall_images import addend, mirrored
 from parki.typing import AnyArray
 
-KERNELS, WANTED = ("laplace", "laplace_dipole"), {"u": (), "grad_u": (3,)}
+KERNELS: tuple[str, ...] = ("laplace", "laplace_dipole")
+WANTED: dict[str, tuple[int, ...]] = {"u": (), "grad_u": (3,)}
 FACTORS = tuple[float, ...]
 BOTH_METAL: FACTORS = (-1.0, -1.0)
 
@@ -89,11 +91,6 @@ def near_plates(
             f"not have; near metal and dielectrics parki sums {', '.join(KERNELS)}, with want='u' "
             "and 'grad_u'"
         )
-    if gap is not None and factors != BOTH_METAL:
-        raise ParkiValueError(
-            f"wall is {wall!r}; charges are between two plates of metal, or near one wall: pass "
-            "wall=('metal', 'metal'), or one wall"
-        )
     addends = [addend(kernel, RESULTS[want])]
     for mirror, factor in mirrors(factors, gap):
         addends.append(addend(kernel, RESULTS[want], density=Image(factor), sources=mirror))
@@ -105,6 +102,18 @@ def near_plates(
         addends=tuple(addends),
         near=(kernel, want),
     )
+
+
+# ------------------------------------------------------------------ the correction
+def _row(axis: int, dens: AnyArray, cloud: Arrays) -> AnyArray:
+    return dens[axis : axis + 1]
+
+
+# For each sum its sources, in the words of `parki.ewald.sums.slit`.
+SOURCES: dict[str, dict[str, Map]] = {
+    "laplace": {"": partial(_row, 0)},
+    "laplace_dipole": {name: partial(_row, axis) for axis, name in enumerate("xyz")},
+}
 
 
 # ------------------------------------------------------------------ a voltage
