@@ -40,10 +40,12 @@ def diffusion(phi: float) -> float:
     return 1 - 1.8315 * phi * (1 + 0.12 * phi - 0.70 * phi**2)
 
 
-def equilibrium(count: int, phi: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+def hard_spheres(count: int, phi: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Return centres (3, N) of hard spheres of radius 1 in a cube, and its edge."""
-    edge = (4 / 3 * np.pi * count / phi) ** (1 / 3)
-    points = parki.hard_spheres(np.ones(count), periodicity=3, box=3 * [edge], rng=rng)
+    edge, side = (4 / 3 * np.pi * count / phi) ** (1 / 3), round((count / 4) ** (1 / 3))
+    corners = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]).T / 2
+    cells = np.mgrid[:side, :side, :side].reshape(3, -1, 1)
+    points = (cells + corners[:, None]).reshape(3, -1) * edge / side
     for _ in range(100):
         for i in rng.permutation(points.shape[1]):
             moved = points[:, i] + 0.5 * rng.uniform(-1, 1, 3)
@@ -138,7 +140,7 @@ def main(
     with parki.Progress("suspensions", steps=len(FRACTIONS) * configurations) as show:
         for place, phi in enumerate(FRACTIONS):
             for _ in range(configurations):
-                points, edge = equilibrium(count, phi, rng)
+                points, edge = hard_spheres(count, phi, rng)
                 options = parki.EwaldOptions(periodicity=3, box=[edge] * 3, tolerance=1e-3)
                 for lubrication in (False, True):
                     rigid = parki.RigidSpheres(points, 1.0, options, lubrication=lubrication)

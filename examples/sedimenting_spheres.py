@@ -55,6 +55,12 @@ def made(points: np.ndarray, edge: float) -> parki.Spheres:
     )
 
 
+def lattice(count: int, edge: float) -> np.ndarray:
+    """Return the first sites of a cubic lattice, (3, N)."""
+    side = int(np.ceil(count ** (1 / 3) - 1e-9))
+    return edge / side * np.array(np.unravel_index(np.arange(count), 3 * (side,)))
+
+
 def shuffle(points: np.ndarray, edge: float, sweeps: int, rng: np.random.Generator) -> None:
     """Move spheres one by one to places near by or anywhere, where these are free."""
     count = points.shape[1]
@@ -93,8 +99,7 @@ def run(count: int, fraction: float, steps: int, progress: Progress, restart: Pa
             first, speeds = list(kept["first"]), list(kept["speeds"])
         spheres = made(points, edge)
     else:
-        first, speeds, before = [], [], None
-        points = parki.hard_spheres(np.ones(count), periodicity=3, box=3 * [edge], rng=rng)
+        points, first, speeds, before = lattice(count, edge), [], [], None
         spheres = made(points, edge)
         weights = np.zeros_like(points)
         weights[2] = -1

@@ -391,7 +391,8 @@ def test_there_are_programs_and_they_shrink():
 
 
 @pytest.mark.parametrize("page", pages(PLAIN))
-def test_pages_run(page):
+def test_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where pages write files
     exec(compile(program(page, PLAIN), str(page), "exec"), {})
 
 

@@ -111,6 +111,14 @@ class Grid:
             for n, h, periodic in zip(self.shape, self.spacing, self.periodic, strict=True)
         )
 
+    @property
+    def points(self) -> NDArray[np.float64]:
+        """All grid points in C order, shape (dimensions, N)."""
+        spacing, origin = (np.array(each)[:, None] for each in (self.spacing, self.origin))
+        places: NDArray[np.float64] = np.indices(self.shape).reshape(self.dimensions, -1) * spacing
+        places += origin
+        return places
+
     def with_values(self, values: AnyArray) -> Grid:
         """Return this grid with other values."""
         return replace(self, values=values)

@@ -32,8 +32,8 @@ def hard_spheres(
     """Return centres of spheres at random that do not overlap, images included.
 
     Centres are uniform at first. Pairs that overlap then move apart, step by step. Up to a volume
-    fraction of about 0.55 this ends. It is no sample of an equilibrium, as many pairs end close to
-    contact.
+    fraction of about 0.55 this ends. It is no sample of an equilibrium: many pairs end close to
+    contact, and the density varies over long distances as if points were uniform.
 
     Parameters
     ----------
