@@ -96,6 +96,7 @@ PLANS = {
     "moved": {"periodicity": 3, "box": BOX},
     "wall": {"options": WALL, "want": ("u", "p")},
     "boxes": {"boxes": [BOX, BOX[::-1]], "systems": [0, 5, N], "periodicity": 3},
+    "axes": {"boxes": [BOX] * 2, "systems": [0, 5, N], "periodicities": [3, 2]},
     "pairs left out": {"periodicity": 3, "box": BOX, "exclude": np.arange(N) // 2},
     "widths": {"periodicity": 3, "box": BOX, "epsilon": (0.1, np.linspace(0.1, 0.2, N))},
 }

@@ -147,4 +147,5 @@ class Plan(AnyPlan[Wanted]):
             "systems": systems and (systems.targets, systems.sources),
             "exclude": labels and (labels.targets, labels.sources),
             "boxes": self._placement.boxes,
+            "periodicities": None,  # the boxes have them
         }

@@ -219,7 +219,7 @@ def _write_image(root: Any, grid: Grid) -> None:
     ends = [*(n - 1 for n in grid.shape), *map(int, flat)]
     root.attrs["WholeExtent"] = np.array([[0, end] for end in ends]).ravel()
     root.attrs["Origin"] = np.array([*grid.origin, *flat])
-    root.attrs["Spacing"] = np.array([*grid.spacing, *(each + 1 for each in flat)])
+    root.attrs["Spacing"] = np.array([*grid.spacing, *(zero + 1 for zero in flat)])
     root.attrs["Direction"] = np.eye(3).ravel()
 
 

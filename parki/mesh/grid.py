@@ -114,7 +114,7 @@ class Grid:
     @property
     def points(self) -> NDArray[np.float64]:
         """All grid points in C order, shape (dimensions, N)."""
-        spacing, origin = (np.array(each)[:, None] for each in (self.spacing, self.origin))
+        spacing, origin = (np.array(row)[:, None] for row in (self.spacing, self.origin))
         places: NDArray[np.float64] = np.indices(self.shape).reshape(self.dimensions, -1) * spacing
         places += origin
         return places
