@@ -16,7 +16,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
 from parki.ewald.sums import wall_images as images
 from parki.ewald.sums.composite import Addend, Composite, Transposed
-from parki.ewald.sums.maps import Arrays, Curved, Map, after, velocity
+from parki.ewald.sums.maps import Arrays, Curved, Map, after, fixed, velocity
 from parki.ewald.sums.names import named
 from parki.ewald.sums.plates import near_plates
 from parki.ewald.sums.slit import between, of_forces, of_layers, sources_of
@@ -29,6 +29,11 @@ from parki.typing import AnyArray, Walls
 def _swollen(radius: float | None, results: Arrays, cloud: Arrays) -> AnyArray:
     """Return a third of a velocity times the squares of the targets' radii."""
     return square(radius, cloud) / 3 * results["u"]
+
+
+def _felt(radius: float | None) -> Map:
+    """Return a map of velocities to what the targets' radii add, whatever the place of the wall."""
+    return Curved(partial(_swollen, radius), None)
 
 
 def _of_radius(radius: float | None, dens: AnyArray, cloud: Arrays) -> AnyArray:
@@ -47,7 +52,7 @@ def _of_forces_on_spheres(kernel: str, radii: SphereRadii, up: int, want: str) -
     addends, scales = of_sources.all(kernel, want), tuple[tuple[str, float, int], ...]()
     if radii.targets != 0:
         name = named("multipole_axis_derivative", up=up)
-        felt = _flow(partial(_swollen, radii.targets))
+        felt = _flow(_felt(radii.targets))
         addends.append(addend(name, felt, density=swollen.rows, sources=mirrored))
         scales = ((name, radii.largest / 3**0.5, 2),)
     transposed: Transposed = None
@@ -62,6 +67,7 @@ def _flow(results: Map) -> Addend:
     return Addend("", ("u",), results)
 
 
+@fixed
 def _along_normal(results: Arrays, cloud: Arrays) -> AnyArray:
     rows = np.zeros_like(results["u"])
     rows[2] = results["u"][2]
@@ -94,7 +100,7 @@ def _blake_spheres(kernel: str, radii: SphereRadii, up: int) -> Composite:
         return rows
 
     plain, raised = _flow(velocity), _flow(partial(images.over_wall, -1.0))
-    swollen, name = _flow(partial(_swollen, radii.targets)), named("doublet_axis_derivative", up=up)
+    swollen, name = _flow(_felt(radii.targets)), named("doublet_axis_derivative", up=up)
     of_doublets = Curved(doublets, images.change_of_doublets)
     addends = [
         addend(kernel, plain),
@@ -128,14 +134,21 @@ def _crossed_density(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return _crossed(dens)
 
 
-def _crossed_flow(times: float, results: Arrays, cloud: Arrays) -> AnyArray:
-    return _crossed(results["u"], times)
+@fixed
+def _crossed_flow(results: Arrays, cloud: Arrays) -> AnyArray:
+    return _crossed(results["u"])
+
+
+@fixed
+def _against_crossed(results: Arrays, cloud: Arrays) -> AnyArray:
+    return _crossed(results["u"], -4.0)
 
 
 def _twice_across(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return 2 * images.across(_crossed(dens))
 
 
+@fixed
 def _mirrored_flow(results: Arrays, cloud: Arrays) -> AnyArray:
     return mirrored(results["u"], cloud)
 
@@ -149,7 +162,7 @@ def _turns_of_forces(kernel: str, radii: SphereRadii) -> Composite:
     def quadrupoles(dens: AnyArray, cloud: Arrays) -> AnyArray:
         return -_of_radius(radii.sources, dens, cloud)
 
-    plain, crossed = _flow(velocity), _flow(partial(_crossed_flow, 1.0))
+    plain, crossed = _flow(velocity), _flow(_crossed_flow)
     addends = [
         addend(kernel, plain),
         addend(kernel, plain, density=images.opposite, sources=mirrored),
@@ -173,14 +186,14 @@ def _flow_of_torques(kernel: str, radii: SphereRadii, want: str) -> Composite:
         addend("doublet", raised, density=_crossed_density, sources=mirrored),
     ]
     if radii.targets != 0:
-        swollen = images.results_of(want, partial(_swollen, radii.targets))
+        swollen = images.results_of(want, _felt(radii.targets))
         addends.append(addend("doublet_dipole", swollen, density=_twice_across, sources=mirrored))
     return images.composite(kernel, want, addends, scales=(("doublet_dipole", radii.largest, 2),))
 
 
 def _turns_of_torques(kernel: str) -> Composite:
     """Return twice the turns of spheres by torques on others: the curl of their flow."""
-    plain, crossed = _flow(velocity), _flow(partial(_crossed_flow, -4.0))
+    plain, crossed = _flow(velocity), _flow(_against_crossed)
     addends = (
         addend(kernel, plain),
         addend("doublet", plain, density=mirrored, sources=mirrored),
