@@ -26,6 +26,7 @@ from parki.ewald.derivatives.between_walls import correction_of
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PAIRS, most_pairs
 from parki.ewald.options import EwaldOptions
+from parki.ewald.options.mirrored import options_of_sums
 from parki.ewald.pipeline.setup import pose
 from parki.ewald.points import take_options
 from parki.ewald.points.extent import resolve
@@ -364,7 +365,7 @@ def _sums(kernel: str, want: str | tuple[str, ...], options: EwaldOptions) -> It
         yield _OneSum(
             one.kernel,
             one.want,
-            options.of_sums(),
+            options_of_sums(options),
             one,
             scales.get(one.kernel),
             options.gap,

@@ -19,6 +19,7 @@ from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.derivatives.one_sum import Pulled
 from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
+from parki.ewald.options.mirrored import options_of_sums
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.arguments import check_net, refuse_between_walls
 from parki.ewald.points.extent import resolve
@@ -99,7 +100,7 @@ class CheckedDerivative(NamedTuple):
             inputs += (*NAMES, *lengths)
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
         request.check_maps(cloud)
-        options = cloud.options.of_sums().of_derivatives
+        options = options_of_sums(cloud.options).of_derivatives
         checked = cls(request, cloud, options, ranks, lengths=lengths, looked=looked, motion=motion)
         if request.whole.scales:
             extents = ranks.all_columns(cloud.extents.T).T

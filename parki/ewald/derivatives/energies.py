@@ -40,6 +40,7 @@ from parki.ewald.geometry.systems import (
     check_systems,
 )
 from parki.ewald.options import EwaldOptions
+from parki.ewald.options.mirrored import options_of_sums
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import check_density, check_dtypes, take_options
 from parki.ewald.points.request import SumRequest
@@ -429,7 +430,7 @@ def _of_one(
     if options.walled:
         sources = sources.with_images(options)
         exclude = _labels_of_images(charges, options, exclude)
-        options = options.of_sums()
+        options = options_of_sums(options)
     by_box, field, strains = strained and any(options.periodic), None, np.zeros((1, 3, 3))
     want: tuple[str, ...] = ("u", "grad_u") if d is None or by_box else ("u",)
     options = options.of_derivatives

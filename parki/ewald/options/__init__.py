@@ -1,6 +1,7 @@
 """What a user chooses.
 
 ewald_options    `EwaldOptions`: box, periodicity, tolerance, and what else users have
+in_box           what follows from their box; mirrored has boxes with the images of walls
 expert           `Expert`: what only who studies the method chooses; keywords of earlier versions,
                  those that people guess, and unknown ones
 """

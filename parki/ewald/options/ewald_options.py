@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.lattice import (
-    Cell,
-    Lattice,
     Moving,
     Standing,
-    cell_of,
     rows_of,
-    whole_of,
 )
-from parki.ewald.options.box import MOST_SLENDER, checked_box, checked_periodicity, lengths_of
+from parki.ewald.options.box import checked_box, checked_periodicity, lengths_of
 from parki.ewald.options.expert import (
     USUAL,
     Expert,
@@ -32,6 +26,7 @@ from parki.ewald.options.expert import (
     set_positive,
     understanding,
 )
+from parki.ewald.options.in_box import InBox
 from parki.ewald.options.walls import (
     METAL,
     check_between,
@@ -46,7 +41,6 @@ from parki.meaning import Varied, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
 from parki.typing import (
-    AnyArray,
     Box,
     Densities,
     ExcludeImage,
@@ -83,7 +77,7 @@ class Shown(type):
 
 
 @dataclass(frozen=True)
-class EwaldOptions(metaclass=Shown):
+class EwaldOptions(InBox, metaclass=Shown):
     """Options of an Ewald sum.
 
     Parameters
@@ -238,30 +232,6 @@ class EwaldOptions(metaclass=Shown):
             rows["box"] = " x ".join("free" if b is None else f"{b:g}" for b in self.box)
         return table("EwaldOptions", rows)
 
-    @cached_property
-    def cell(self) -> Cell | None:
-        """The lattice of a box of lattice vectors, or None of a box of lengths."""
-        rows = rows_of(self.box)
-        return None if rows is None else cell_of(rows, self.axes, self.periodic)
-
-    @cached_property
-    def edges(self) -> tuple[float | None, ...]:
-        """The length of the box along each axis, or of its vector; None where points decide."""
-        rows: Any = self.box
-        if self.cell is None:
-            return tuple(rows)
-        return tuple(None if row is None else math.hypot(*row) for row in rows)
-
-    @property
-    def vectors(self) -> Any:
-        """The shortest lattice vectors, in rows, shape (3, 3); 1 where points decide a length."""
-        if self.cell is None:
-            return np.diag([1.0 if length is None else length for length in self.box])
-        lattice, rotation = self.cell
-        rows = lattice.matrix if rotation is None else lattice.matrix @ rotation
-        order = np.argsort(self.axes)
-        return rows[np.ix_(order, order)]
-
     def of_call(self) -> EwaldOptions:
         """Return the options of one call, for which a tensor that was given as box is read again.
 
@@ -303,14 +273,6 @@ class EwaldOptions(metaclass=Shown):
             other._check_tilted()
         return other
 
-    def with_lengths(self, lengths: NDArray[np.float64]) -> tuple[Any, ...]:
-        """Return the box with these lengths, shape (3,), for axes where points decide them."""
-        lengths_of_axes: Any = (
-            lengths.tolist() if self.cell is None else map(tuple, np.diag(lengths).tolist())
-        )
-        pairs = zip(self.box, lengths_of_axes, strict=True)
-        return tuple(length if edge is None else edge for edge, length in pairs)
-
     def standing(self, length: float) -> EwaldOptions:
         """Return the options of systems in boxes of their own, of about this length.
 
@@ -320,67 +282,6 @@ class EwaldOptions(metaclass=Shown):
         options = self._in(Standing(tuple(map(tuple, (edge * np.eye(3)).tolist()))))
         object.__setattr__(options, "dl_mean", self.dl_mean or "zero")
         return _as_before(options)
-
-    def _in(self, box: tuple[Any, ...]) -> EwaldOptions:
-        """Return the options with another box, as the other fields were checked."""
-        other = copy(self)
-        for name in ("cell", "edges", "ends", "gap", "lattice", "of_derivatives"):
-            other.__dict__.pop(name, None)
-        object.__setattr__(other, "box", box)
-        return other
-
-    @property
-    def edgewise(self) -> Any:
-        """The matrix (3, 3) from coordinates to lengths along the edges."""
-        if self.cell is None:
-            return np.eye(3)
-        rows: Any = self.box
-        whole = whole_of(rows)
-        whole = whole / 2.0 ** math.frexp(np.abs(whole).max())[1]  # whose squares are finite
-        return np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
-
-    def along(self, points: AnyArray) -> Any:
-        """Return points (3, N) in lengths along the edges."""
-        if self.cell is None:
-            return points
-        rows = [row.astype(np.float64) for row in points]
-        lengths = points.copy()
-        with np.errstate(invalid="ignore"):  # infinite ones are refused later
-            for axis, weights in enumerate(self.edgewise.tolist()):
-                lengths[axis] = sum(w * row for w, row in zip(weights, rows, strict=True))
-        return lengths
-
-    @cached_property
-    def periodic(self) -> tuple[bool, bool, bool]:
-        """For each axis whether it is periodic."""
-        axes: Any = self.periodicity
-        return axes if isinstance(axes, tuple) else (axes > 0, axes > 1, axes > 2)
-
-    @cached_property
-    def axes(self) -> tuple[int, int, int]:
-        """The axes as sums take them: turned in a circle so that the periodic ones come first."""
-        if isinstance(self.periodicity, int):
-            return 0, 1, 2
-        first = next(n for n in range(3) if self.periodic[n] and not self.periodic[n - 1])
-        return first, (first + 1) % 3, (first + 2) % 3
-
-    @property
-    def periods(self) -> str:
-        """Which axes are periodic, in words."""
-        axes = [str(axis) for axis in range(3) if self.periodic[axis]]
-        if isinstance(self.periodicity, int):
-            return f"{self.periodicity}-periodic"
-        return f"periodic along {'axes' if axes[1:] else 'axis'} {' and '.join(axes)}"
-
-    def _check_tilted(self) -> None:
-        """Refuse a box that is too slender, and variants for boxes along the axes."""
-        lattice = self.cell.lattice if self.cell else None
-        if lattice and lattice.slenderness > MOST_SLENDER:
-            raise ParkiValueError(
-                f"box is {self.box!r}; its edges and the distances of its faces differ by more "
-                f"than a factor of {MOST_SLENDER:g}"
-            )
-        self.expert.check_tilted()
 
     @cached_property
     def walled(self) -> bool:
@@ -416,32 +317,6 @@ class EwaldOptions(metaclass=Shown):
     def slope(self) -> float:
         """The slope of the potential that a voltage makes."""
         return (self.voltage or 0.0) / self.gap if self.gap is not None else 0.0
-
-    def of_sums(self) -> EwaldOptions:
-        """Return the options of the sums of a composite."""
-        if not self.walled:
-            return self
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.plates:
-            values |= {"box": _doubled(self.box), "periodicity": 3, "wall": None, "voltage": None}
-            return Doubled(**values)
-        return (Mirrored if self.gap is None else MirroredTwice)(**values)
-
-    @cached_property
-    def ends(self) -> tuple[tuple[float, float], ...]:
-        """Where the box begins and ends along each axis; it ends at NaN without a length."""
-        return _from_zero(self.edges)
-
-    @cached_property
-    def lattice(self) -> Lattice:
-        """The box, as the solver takes its axes; NaN are the lengths that points decide."""
-        origin, last = np.array([self.ends[axis] for axis in self.axes]).T.copy()
-        lattice = Lattice(last - origin, sum(self.periodic), origin=origin, axes=self.axes)
-        return lattice.shaped(self.cell and self.cell.lattice)
-
-    def thinnest(self, extents: Any) -> float:
-        """Return how thick a box is at least in directions without lengths, for `extents`."""
-        return 0.0
 
     def images_below(self, of_sources: Any) -> bool:
         """Return whether all sources, of these smallest and largest coordinates, are images."""
@@ -545,65 +420,3 @@ def _as_before(options: EwaldOptions) -> EwaldOptions:
 
 
 EwaldOptions.__init__ = understanding(EwaldOptions.__init__)  # type: ignore[method-assign]
-
-
-@dataclass(frozen=True)
-class Mirrored(EwaldOptions):
-    """Options of the sums near a wall, whose box reaches as far below it as above it."""
-
-    @property
-    def walled(self) -> bool:
-        """Whether sums are composites: these are the sums of one."""
-        return False
-
-    @cached_property
-    def ends(self) -> tuple[tuple[float, float], ...]:
-        """Where the box begins and ends along each axis."""
-        x, y, z = self.edges
-        return (*_from_zero((x, y)), (0.0, math.nan) if z is None else (-z, z))
-
-    def thinnest(self, extents: Any) -> float:
-        """Return the distance of the lowest point from its image.
-
-        So few points near a wall, one on its own, too, have a box of the size of their flow.
-        """
-        return 2 * float(abs(extents[:, 2]).min())
-
-    def images_below(self, of_sources: Any) -> bool:
-        """Return whether all sources are below the wall; targets are above it."""
-        return len(of_sources) > 0 and bool(of_sources[:, 2].max() <= 0)
-
-
-@dataclass(frozen=True)
-class MirroredTwice(Mirrored):
-    """Options of the sums between two walls, whose box reaches as far beyond each of them."""
-
-    @cached_property
-    def ends(self) -> tuple[tuple[float, float], ...]:
-        """Where the box begins and ends along each axis."""
-        x, y, z = self.edges
-        return (*_from_zero((x, y)), (-z, 2 * z))  # type: ignore[operator]
-
-    def images_below(self, of_sources: Any) -> bool:
-        """Return whether all sources are below the lower wall, or all above the upper one."""
-        above = len(of_sources) > 0 and bool(of_sources[:, 2].min() >= self.edges[2])
-        return above or super().images_below(of_sources)
-
-
-@dataclass(frozen=True)
-class Doubled(EwaldOptions):
-    """Options of the sums between two plates of metal, with a period of twice their distance."""
-
-    def deformed(self, box: Any) -> EwaldOptions:
-        """Return the options with another box of the plates."""
-        return super().deformed(_doubled(lengths_of(box, 2, (True, True, False))))
-
-
-def _doubled(box: Any) -> tuple[Any, ...]:
-    """Return a box whose third length or vector is twice as long."""
-    first, second, third = box
-    return first, second, tuple(2 * x for x in third) if isinstance(third, tuple) else 2 * third
-
-
-def _from_zero(lengths: Iterable[float | None]) -> tuple[tuple[float, float], ...]:
-    return tuple((0.0, math.nan if length is None else length) for length in lengths)

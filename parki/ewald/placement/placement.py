@@ -20,6 +20,7 @@ from parki.ewald.geometry.boxes import Group
 from parki.ewald.geometry.own_boxes import OwnBox
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
+from parki.ewald.options.mirrored import options_of_sums
 from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.protocol import Access
 from parki.ewald.placement.places import Places, cloud_of_sum
@@ -244,7 +245,7 @@ class Placement:
         options = cloud.options if group is None else group.options
         kernel, want, scale = request.name, request.want, None
         if shared is not None:
-            kernel, want, options = shared.kernel, shared.want, options.of_sums()
+            kernel, want, options = shared.kernel, shared.want, options_of_sums(options)
             for name, size, power in cast(Composite, request.composite).scales:
                 if name == kernel:
                     scale = size, power
