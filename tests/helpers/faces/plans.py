@@ -139,6 +139,17 @@ class Slit(Wall):
         return np.array([*super().box(periodicity, tilt)[:2], BOX[2]])
 
 
+class Plates(Slit):
+    """Charges between two plates of metal; `tests/test_plates.py` has sums over modes."""
+
+    name, words = "plates", 'charges between plates, `wall=("metal", "metal")`'
+    sums, usual = ("laplace", "laplace_dipole"), ("laplace", 2)
+    transposed = 1e-12
+
+    def settings(self) -> dict[str, Any]:
+        return {"wall": ("metal", "metal")}
+
+
 class Tilted(Face):
     """Tilted boxes."""
 
@@ -451,7 +462,7 @@ class WallLabels(Labels, Wall):
 
 
 FACES = (
-    *(Call(), Composed(), Wall(), Slit(), Axes(), Tilted(), Deforming()),
+    *(Call(), Composed(), Wall(), Slit(), Plates(), Axes(), Tilted(), Deforming()),
     *(Results(), ComposedResults(), WallResults()),
     *(Systems(), ComposedSystems(), WallSystems()),
     *(Boxes(), ComposedBoxes(), WallBoxes()),
