@@ -67,7 +67,7 @@ SEARCHED = {
     "distributed": "MPI, cluster, parallel, mpi4py, nodes",
     "dynamics": "Stokesian dynamics, stresslet, resistance, permeability, effective viscosity, "
     "Einstein, hindered settling, sedimentation, colloid, FTS",
-    "gauges": "net force, mean flow, net charge, neutralising background, backflow, slit, channel",
+    "gauges": "net force, mean flow, net charge, neutralising background, backflow",
     "gpu": "CUDA, NVIDIA, CuPy, HIP, ROCm, AMD",
     "install": "pip, conda, wheel, docker, Windows, macOS, Linux, compiler",
     "interoperability": "PyTorch, JAX, DLPack, NumPy, CuPy, Numba, threads, multiprocessing",
@@ -81,6 +81,7 @@ SEARCHED = {
     "theory": "Ewald, Madelung, Faxen, Oseen tensor, Hasimoto, Blake, Brinkman, Darcy, porous, "
     "permeability, Yukawa, Debye, prolate spheroidal",
     "tuning": "slow, speed up, memory, performance, estimate",
+    "walls": "slit, channel, parallel plates, no slip, confined, electrode, capacitor",
 }
 
 RECORD = json.loads((ROOT / "docs/results/examples.json").read_text(encoding="utf-8"))

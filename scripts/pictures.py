@@ -6,8 +6,9 @@
 
 In `gauges`, a picture for each number of periodic axes, lines are the formulas of docs/gauges.md
 and dots means of parki's sums. `distance` has the errors of plain sums near a sphere, `corrected`
-how near pairs mend them, `fading` how a kernel fades along a free axis, `radial` errors of
-approximations of erf(x)/x, and `surface` and `near-and-far` the words of the manual.
+how near pairs mend them, `fading` how a kernel fades along a free axis, `walls` flows between two
+walls, `radial` errors of approximations of erf(x)/x, and `surface` and `near-and-far` the words of
+the manual.
 """
 
 from __future__ import annotations
@@ -195,6 +196,30 @@ def arrow(axes: Any, start: Any, end: Any, colour: str) -> None:
     """Draw an arrow."""
     style = {"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", end, start, arrowprops=style)
+
+
+def walls(panels: Any) -> None:
+    """Draw the flow of a force across two walls, and of one along them."""
+    how = parki.EwaldOptions(2, [12, 12, 1], TOLERANCE, wall=("no-slip", "no-slip"))
+    source, steps = np.array([[6.0], [6.0], [0.5]]), np.linspace(-2, 2, 121)
+    names = ("z", (0.0, 1.0), "z", 2), ("y", (-2.0, 2.0), "x", 0)
+    for axes, (up, ends, along, force) in zip(panels, names, strict=True):
+        x, y = np.meshgrid(steps, np.linspace(*ends, 121))
+        plane = [x, 0 * x, y - 0.5] if up == "z" else [x, y, 0 * x]
+        density = np.zeros((3, 1))
+        density[force] = 1 / (8 * np.pi)
+        targets = source + np.reshape(plane, (3, -1))
+        flow = parki.stokes_sl(targets, source, density, how).reshape(3, *x.shape)
+        flow = flow[0], flow[2 if up == "z" else 1]
+        speed = np.log10(np.hypot(*flow) + 1e-12)
+        mesh = axes.pcolormesh(x, y, speed, cmap="viridis", vmin=-4, vmax=0, shading="gouraud")
+        axes.streamplot(x, y, *flow, color="w", linewidth=0.7, arrowsize=0.7, density=1.4)
+        place = (0, 0.5) if up == "z" else (0, 0)
+        head = (0, 0.8) if up == "z" else (0.5, 0)
+        arrow(axes, place, head, ORANGE)
+        axes.set(title=f"A force along {along}", xlabel="x / H", ylabel=f"{up} / H", aspect="equal")
+        axes.set(xlim=(-2, 2), ylim=ends)
+    panels[0].figure.colorbar(mesh, ax=panels, label="log10 of μ H u / F", shrink=0.8)
 
 
 def surface(axes: Any) -> None:
@@ -483,6 +508,7 @@ PICTURES: dict[str, tuple[Any, dict[str, Any], int]] = {
     "fading": (fading, {"figsize": (8, 3)}, 150),
     "radial": (radial, {"figsize": (6, 4)}, 120),
     **{f"gauges-{n}": (partial(gauge, n), THREE, 120) for n in range(4)},
+    "walls": (walls, {"ncols": 2, "figsize": (10, 3.4), "width_ratios": (1.6, 1)}, 110),
     "distance": (distance, {"ncols": 3, "figsize": (10, 3.4), "sharey": True}, 130),
     "corrected": (corrected, {"ncols": 2, "figsize": (8, 3.8)}, 110),
 }
