@@ -36,9 +36,9 @@ MOST_CALLS = {
     "plan(dens)": (28, 110),
     "plan.update_points(...)": (50, 290),
     "parki.energy(...)": (45, 340),
-    "forces of parki.torch, backward": (48, 540),
-    "a loss on forces, backward": (48, 680),
-    "a loss on the stress, backward": (57, 770),
+    "forces of parki.torch, backward": (46, 440),
+    "a loss on forces, backward": (46, 590),
+    "a loss on the stress, backward": (56, 720),
     "Spheres.displacements near a wall": (72, 4050),
 }
 

@@ -63,6 +63,10 @@ class SumOfPoints(NamedTuple):
         """Return the results (rows, N) of each density, by name."""
         return by_density(self.want, self._summed())
 
+    def by_name(self) -> Arrays:
+        """Return the results of all densities, by name."""
+        return dict(zip(self.want, self._summed(), strict=True))
+
     def _summed(self, strained: bool = False) -> Any:
         return sum_once(
             self.kernel,
@@ -101,7 +105,14 @@ class SumOfPoints(NamedTuple):
         return self._replace(dens=xp.concatenate([self.dens, other.dens]), want=want)
 
     def strained(self) -> tuple[list[Arrays], AnyArray]:
-        """Return the results of one density, and the derivative by strains of its own product."""
+        """Return the results of one density or two, and a derivative (9, systems) by strains.
+
+        It is of the product of one density with its own sum, or with the other's: see
+        `strained_with`.
+        """
+        if len(self.dens) > 1:
+            first, second = (self._replace(dens=self.dens[n : n + 1]) for n in range(2))
+            return first.strained_with(second)
         results, strain = self._summed(strained=True)
         return by_density(self.want, results), strain[0]
 
@@ -139,8 +150,7 @@ def all_rows(
 ) -> list[dict[Any, list[AnyArray]]]:
     """Return the rows of several composites, by one sum in the place of those that `joins`.
 
-    ``strains``, if it is given, takes the derivative by strains of such a sum of two densities; or
-    of the one composite, of one density.
+    ``strains``, if it is given, takes the derivative by strains of such a sum of two densities.
     """
     done: list[dict[Any, list[AnyArray]]] = [{} for _ in steps]
     calls = dict[int, SumOfPoints]()
@@ -158,9 +168,8 @@ def all_rows(
         groups = [[n, *_partners(n, calls)] for n in calls]
         first, *others = group = min(groups, key=len)
         members = {n: calls.pop(n) for n in group}
-        if strains is not None and (others or len(steps) == 1):
-            call = members[first]
-            results, strain = call.strained_with(members[others[0]]) if others else call.strained()
+        if strains is not None and others:
+            results, strain = members[first].strained_with(members[others[0]])
             strains.append(strain)
         else:
             results = reduce(SumOfPoints.joined, members.values()).summed()

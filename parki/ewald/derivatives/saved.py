@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from parki.ewald.derivatives.overflow import passed_on
-from parki.ewald.derivatives.symmetric import by_box, is_symmetric, multiple
+from parki.ewald.derivatives.symmetric import derivatives, is_symmetric, multiple
 from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
@@ -69,7 +69,17 @@ def pulled(
     factor = multiple(values, inputs["dens"])
     if factor is not None:
         of_values = {name: factor * array for name, array in results.items()}
-        return _derivatives(kernel, options, inputs, values, results, of_values, names)
+        strain = of_values["strain"][0] if "box" in names else None
+        return derivatives(
+            kernel,
+            options,
+            inputs,
+            values,
+            results=results,
+            of_values=of_values,
+            strain=strain,
+            names=names,
+        )
     if "box" in names:
         return {}
     there, results = (
@@ -81,33 +91,19 @@ def pulled(
         w, x, want = lists[0]["values"], there["trg"], NAMES[:2]
         sums = sum_once(kernel, x, x, w, None, options, want=want, systems=batch.systems)
         of_values = dict(zip(want, sums, strict=True))
-        return _derivatives(kernel, options, {**there, **fixed}, w, results, of_values, names)
+        return derivatives(
+            kernel,
+            options,
+            {**there, **fixed},
+            w,
+            results=results,
+            of_values=of_values,
+            strain=None,
+            names=names,
+        )
 
     axes = {"values": len(result_shape(kernel, "u", 0))}
     lists, fixed = [{"values": as_array("values", values)}], {"dens": there["dens"]}
     with read_once():
-        derivatives = passed_on(options, lists, axes, run, ("dens",), fixed)
-    return {name: as_given(array, values) for name, array in derivatives.items()}
-
-
-def _derivatives(
-    kernel: str,
-    options: EwaldOptions,
-    inputs: Arrays,
-    w: AnyArray,
-    results: Arrays,
-    of_values: Arrays,
-    names: tuple[str, ...],
-) -> dict[str, AnyArray]:
-    """Return derivatives by the results of the density, and of the values w."""
-    x, q, derivatives = inputs["trg"], inputs["dens"], {"dens": of_values["u"]}
-    if {"trg", "box"} & {*names}:
-        count = x.shape[1]
-        rows = (array.reshape(-1, 1, count) for array in (w, q))
-        slopes = (named["grad_u"].reshape(-1, 3, count) for named in (results, of_values))
-        parts = [(a * b).sum(axis=0) for a, b in zip(rows, slopes, strict=True)]
-        derivatives["trg"] = parts[0] + parts[1]
-    if "box" in names:
-        slopes, strain = derivatives["trg"], of_values["strain"][0]
-        derivatives["box"] = by_box(kernel, options, inputs, slopes, strain, w)
-    return {name: derivatives[name] for name in names}
+        by_name = passed_on(options, lists, axes, run, ("dens",), fixed)
+    return {name: as_given(array, values) for name, array in by_name.items()}

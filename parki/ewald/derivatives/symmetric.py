@@ -10,23 +10,22 @@ density, as for an energy, the sum of w is that multiple of the sum itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.derivatives.by_box import by_lattice
-from parki.ewald.derivatives.one_sum import OneSum, all_rows
+from parki.ewald.derivatives.one_sum import OneSum, Steps, SumOfPoints, all_rows
 from parki.ewald.far.strain import of_modes_alone
 from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity
-from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.record import Interaction
-from parki.ewald.sums.slopes import TARGETS, changes, slopes_of_moved
+from parki.ewald.sums.slopes import readable, slopes_of_moved
 from parki.interchange import as_array, as_given
 from parki.typing import AnyArray
 
@@ -65,66 +64,134 @@ def pulled(
 ) -> dict[str, AnyArray]:
     """Return derivatives, by names of inputs and "values", of values times a sum or its change.
 
-    It is the change for a ``move`` of the points, or along a strain, a ``motion``. All sums of one
-    kernel are one sum of several densities. See `second.pulled`.
+    It is the change for a ``move`` of the points, or along a strain, a ``motion``: one sum of
+    several densities. See `second.pulled`.
     """
     x, q = inputs["trg"], inputs["dens"]
-    factor = multiple(values, q)
-    density, weights = (rows.reshape(1, -1, x.shape[1]) for rows in (q, values))
-    one = OneSum(
-        SUMS[kernel],
-        options=options.of_derivatives,
+    factor, u = multiple(values, q), names != ("trg",)
+    slopes = not {"trg", "box"}.isdisjoint(names)
+    sums = SumOfPoints(
+        kernel=kernel,
         trg=x,
         src=x,
+        dens=q[None] if factor is not None else np.stack([q, values]),
         norms=None,
+        options=options.of_derivatives,
+        want=("u",) * u + ("grad_u",) * slopes,
         systems=batch.systems,
+        labels=None,
+        tensors=None,
+        ranks=SERIAL,
         motion=motion,
     )
-    addends = _addends(SUMS[kernel], move is not None, frozenset(names))
-    pairs = [(density, weights)] + ([(weights, density)] if factor is None else [])
-    strains: list[AnyArray] | None = [] if "box" in names else None
-    steps = [one.steps(addends, dens, _cloud(x, w[0], move)) for dens, w in pairs]
-    fields = [
-        {name: reduce(add, rows).reshape(-1, x.shape[1]) for name, rows in by_name.items()}
-        for by_name in all_rows(*steps, strains=strains)
+    strain: AnyArray = None
+    if move is not None and readable(SUMS[kernel]):
+        fields = _read(sums, move, [values, q])
+    elif move is not None:
+        fields = _moved(sums, move)
+    elif "box" in names:
+        fields, strain = sums.strained()
+    else:
+        fields = sums.summed()
+    results = fields[0]
+    if factor is not None:
+        of_values = {n: rows if n == "slopes" else factor * rows for n, rows in results.items()}
+        strain = factor * strain if strain is not None else None
+    else:
+        of_values = fields[1]
+    by_input = derivatives(
+        kernel,
+        options,
+        inputs,
+        values,
+        results=results,
+        of_values=of_values,
+        strain=strain,
+        names=names,
+    )
+    if "box" in names:  # of the host
+        by_input["box"] = np.asarray(by_input["box"], like=x)
+    return by_input
+
+
+def _read(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> list[dict[str, AnyArray]]:
+    """Return how each density's "u" changes where the points move, and the "slopes" of this.
+
+    These (3, N) are for weights of "u". Targets read slopes of gradients, so that sources alone are
+    dipoles: fewer sums than `_moved` takes, which serves all kinds.
+    """
+    x, steps = sums.trg, list[Steps[str]]()
+    kind, count = SUMS[sums.kernel], move.shape[1]
+    one = OneSum(
+        kind, options=sums.options, trg=x, src=x, norms=None, systems=cast(Any, sums.systems)
+    )
+    addends = slopes_of_moved(kind)
+    for dens, weight in zip(sums.dens, weights, strict=False):
+        w = weight.reshape(-1, count)
+        of_slopes = (w[:, None] * move).reshape(-1, count)
+        cloud = {"points": x, "trg": move, "src": move, "u": w, "grad_u": of_slopes}
+        steps.append(one.steps(addends, dens.reshape(1, -1, count), cloud))
+    return [
+        {name: reduce(add, rows).reshape(-1, count) for name, rows in by_name.items()}
+        for by_name in all_rows(*steps)
     ]
-    derivatives = dict[str, AnyArray]()
+
+
+def _moved(sums: SumOfPoints, move: AnyArray) -> list[dict[str, AnyArray]]:
+    """Return how results (rows, N) of each density change where the points move.
+
+    A source that moves is a dipole, its density along the move; and the slope along an axis is
+    minus the sum of dipoles along that axis.
+    """
+    count = move.shape[1]
+    rows = sums.dens.reshape(len(sums.dens), 1, -1, 1, count)
+    dipoles = np.zeros_like(move, shape=(len(rows), 4, rows.shape[2], 3, count))
+    np.multiply(rows[:, 0], move, out=dipoles[:, 0])
+    for axis in range(3):
+        dipoles[:, 1 + axis, :, axis] = rows[:, 0, :, 0]
+    kernel = SUMS[sums.kernel].dipoles
+    shape = SUMS[kernel].density_shape(count)
+    of_dipoles = sums._replace(kernel=kernel, dens=dipoles.reshape(-1, *shape))
+    changes = {}
+    for name, array in of_dipoles.by_name().items():
+        parts = array.reshape(len(rows), 4, -1, count)
+        changes[name] = parts[:, 0] - (move[:, None] * parts[:, 1:]).sum(axis=1)
+    return [{name: change[n] for name, change in changes.items()} for n in range(len(rows))]
+
+
+def derivatives(
+    kernel: str,
+    options: EwaldOptions,
+    inputs: Arrays,
+    values: AnyArray,
+    *,
+    results: Arrays,
+    of_values: Arrays,
+    strain: AnyArray,
+    names: tuple[str, ...],
+) -> dict[str, AnyArray]:
+    """Return derivatives by names, for results of the density and results of the values.
+
+    All are arrays of one library. The ``strain`` (9, systems) is the product's.
+    """
+    x, q, by_input = inputs["trg"], inputs["dens"], dict[str, AnyArray]()
     if "values" in names:
-        derivatives["values"] = fields[0]["u"].reshape(values.shape)
+        by_input["values"] = results["u"].reshape(values.shape)
     if "dens" in names:
-        of_values = fields[0]["u"] * factor if factor is not None else fields[1]["u"]
-        derivatives["dens"] = of_values.reshape(q.shape)
-    if "trg" in addends:
-        first, *second = (field["trg"] for field in fields)
-        derivatives["trg"] = first + (second[0] if second else first)
-    if strains is not None:
-        strain = strains[0] if factor is None else factor * strains[0]
-        slopes = derivatives["trg"]
-        derivatives["box"] = by_box(kernel, options, inputs, slopes, strain, values)
-    return {name: derivatives[name] for name in names}
-
-
-@lru_cache(maxsize=64)
-def _addends(
-    kind: Interaction, moved: bool, names: frozenset[str]
-) -> dict[str, tuple[Addend, ...]]:
-    """Return the addends of a sum, or of its change, "u", and of the derivative by targets."""
-    addends = dict[str, tuple[Addend, ...]]()
-    of_move = slopes_of_moved(kind) if moved else {}
-    if names & {"dens", "values"}:
-        addends["u"] = of_move.get("u") or changes(kind, "u", "dens")
-    if names & {"trg", "box"}:
-        addends["trg"] = of_move.get("trg") or (TARGETS,)
-    return addends
-
-
-def _cloud(x: AnyArray, values: AnyArray, move: AnyArray) -> dict[str, AnyArray]:
-    """Return arrays for the addends: values of "u", and of gradients that moves take."""
-    cloud = {"points": x, "u": values}
-    if move is not None:
-        of_slopes = (values[:, None] * move).reshape(-1, x.shape[1])
-        cloud |= {"trg": move, "src": move, "grad_u": of_slopes}
-    return cloud
+        by_input["dens"] = of_values["u"].reshape(q.shape)
+    if not {"trg", "box"}.isdisjoint(names):
+        count = x.shape[1]
+        pairs = zip((values, q), (results, of_values), strict=True)
+        parts = [
+            (weights.reshape(-1, 1, count) * named["grad_u"].reshape(-1, 3, count)).sum(axis=0)
+            if "grad_u" in named
+            else named["slopes"]
+            for weights, named in pairs
+        ]
+        by_input["trg"] = parts[0] + parts[1]
+    if "box" in names:
+        by_input["box"] = by_box(kernel, options, inputs, by_input["trg"], strain, values)
+    return {name: by_input[name] for name in names}
 
 
 def by_box(

@@ -110,24 +110,15 @@ def by_targets(
 
 
 def slopes_of_moved(kind: Interaction) -> dict[str, Addends]:
-    """Return the change "u" of a velocity or potential whose targets are its sources, which move.
+    """Return the change "u" of a velocity whose targets are its sources, which move.
 
-    And its derivative "trg" by the targets, for values of "u", and of "grad_u", which are these
-    times the moves. The sum has dipoles; where its targets read no gradients of gradients, all are
-    of these.
+    And its derivative "slopes" by the targets, for values of "u", and of "grad_u", which are these
+    times the moves. The sum is `readable`, and has dipoles.
     """
-    error = lacking(kind.name, "grad_u", "trg")
-
-    def along(result: str, axis: int) -> Map:
-        return lambda results, cloud: -results[result] * cloud["trg"][axis]
-
-    of_targets = changes(kind, "u", "trg")
-    if not readable(kind):  # the gradient is of dipoles that are needed anyway
-        of_targets = _by_dipoles(kind, "u", along, error)
     as_targets = replace(TARGETS, kernel=kind.dipoles, density=products)
     return {
-        "u": (*of_targets, *changes(kind, "u", "src")),
-        "trg": (*by_targets(kind, ("grad_u",), error), as_targets),
+        "u": (*changes(kind, "u", "trg"), *changes(kind, "u", "src")),
+        "slopes": (*by_targets(kind, ("grad_u",)), as_targets),
     }
 
 
