@@ -51,7 +51,7 @@ def given(wall, box=BOX, margin=0.0):
 
 
 # --- values ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("tolerance", [1e-6, 1e-9])
+@pytest.mark.parametrize("tolerance", [1e-6, pytest.param(1e-9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("box", [BOX, TILTED], ids=["straight", "tilted"])
 @pytest.mark.parametrize("wall", WALLS, ids=str)
 def test_the_promise(wall, box, tolerance):
@@ -286,7 +286,7 @@ def test_other_lattices(wall):
         plan.update_points(trg, src, box=(1, 1.2, 0.9))
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("f4", marks=pytest.mark.slow)])
 def test_many_modes_take_a_grid(monkeypatch, dtype):
     """It has the same potential, and a transpose up to rounding."""
     wall = (0.6, -0.4)
