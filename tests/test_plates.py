@@ -92,6 +92,7 @@ def test_plates_are_at_their_potentials():
     )
     phi, slopes = plan(q)
     assert rms(phi[:256]) <= plan.promise(q)[0] >= rms(phi[256:] - 0.3)
+    assert all(check.error <= check.promise for check in plan.check(q))
     area = 1.2
     upper = area / (4 * np.pi) * slopes[2, 256:].mean()
     assert upper == pytest.approx(-(q @ src[2]) / 0.7 + area * 0.3 / (4 * np.pi * 0.7), abs=1e-5)
