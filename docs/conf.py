@@ -62,15 +62,18 @@ SEARCHED = {
     "vesicle, red blood cell, membrane, droplet, bubble, emulsion, drag coefficient, mobility",
     "boxes": "triclinic, tilted, sheared, simulation cell, unit cell, lattice vectors, LAMMPS",
     "charges": "Madelung, electrostatics, Coulomb, ions, salt, molecular dynamics, PME, SPME, P3M, "
-    "dielectric, ASE, polarisable, virial, pressure tensor, tinfoil",
+    "dielectric, ASE, slab Ewald, EW2D, EW1D, quasi-2D, nanowire, 1D, "
+    "polarisable, virial, pressure tensor, tinfoil",
     "derivatives": "autograd, autodiff, backward, adjoint, machine learning, neural network",
     "distributed": "MPI, cluster, parallel, mpi4py, nodes",
     "dynamics": "Stokesian dynamics, stresslet, resistance, permeability, effective viscosity, "
     "Einstein, hindered settling, sedimentation, colloid, FTS",
-    "gauges": "net force, mean flow, net charge, neutralising background, backflow",
+    "gauges": "net force, mean flow, net charge, neutralising background, backflow, Poiseuille, "
+    "pressure-driven flow",
     "gpu": "CUDA, NVIDIA, CuPy, HIP, ROCm, AMD",
     "install": "pip, conda, wheel, docker, Windows, macOS, Linux, compiler",
-    "interoperability": "PyTorch, JAX, DLPack, NumPy, CuPy, Numba, threads, multiprocessing",
+    "interoperability": "PyTorch, JAX, DLPack, NumPy, CuPy, Numba, threads, multiprocessing, "
+    "ParaView, VTK, HDF5, pickle, checkpoint",
     "mesh": "particle in cell, PIC, gridding, NUFFT, B-spline, immersed boundary",
     "peers": "FMM, fast multipole, migration, OpenMM, GROMACS, ESPResSo, STKFMM, PVFMM",
     "recipes": "OpenMM, LAMMPS, jax-md, HOOMD, PETSc, petsc4py, Julia, filament, fiber, "
@@ -79,9 +82,10 @@ SEARCHED = {
     "hydrodynamic interactions, Langevin, diffusion coefficient, polymer, bead spring, Blake, "
     "microfluidic, active matter",
     "theory": "Ewald, Madelung, Faxen, Oseen tensor, Hasimoto, Blake, Brinkman, Darcy, porous, "
-    "permeability, Yukawa, Debye, prolate spheroidal",
+    "periodic Stokeslet, permeability, Yukawa, Debye, prolate spheroidal",
     "tuning": "slow, speed up, memory, performance, estimate",
-    "walls": "slit, channel, parallel plates, no slip, confined, electrode, capacitor",
+    "walls": "slit, channel, parallel plates, MEMS plates, no slip, confined, electrode, "
+    "capacitor, pressure-driven flow",
 }
 
 RECORD = json.loads((ROOT / "docs/results/examples.json").read_text(encoding="utf-8"))
