@@ -1,7 +1,8 @@
 """What the rooms on top of sums import of `parki.ewald`, and all that they import of it.
 
 =============== ==================================================================================
-options         `EwaldOptions` and `Expert`; `take_options` finds them among a call's arguments
+options         `EwaldOptions` and `Expert`; `take_options` finds them among a call's arguments;
+                `refuse_voltage` refuses one, with which results are not linear
 arrays          `as_points`, and `like_points`, which must match points; `check_shape` and
                 `check_normals` refuse others; `take_cloud` checks all points of a sum
 sums            `SUMS`, the record of each by its name; `kernel`, a name with parameters;
@@ -43,6 +44,7 @@ from parki.ewald.points import (
     check_shape,
     check_want,
     like_points,
+    refuse_voltage,
     take_cloud,
     take_options,
 )
@@ -77,6 +79,7 @@ __all__ = [
     "linear_operator",
     "of_first",
     "own_boxes",
+    "refuse_voltage",
     "saved",
     "second",
     "summed",

@@ -251,8 +251,33 @@ def test_energies_of_tensors():
         assert float(energy.detach()) == pytest.approx(found.energy, rel=1e-5)
         (slopes,) = torch.autograd.grad(energy, points)
         assert -slopes.numpy() == pytest.approx(found.forces, abs=1e-4 * rms(found.forces))
-    with pytest.raises(VALUE, match="voltage was given, which energies of tensors and of JAX"):
+    with pytest.raises(VALUE, match="voltage was given, which sums of tensors and of arrays"):
         parki.torch.energy(points, torch.tensor(q), **how, wall=METAL, voltage=0.3)
+    with pytest.raises(VALUE, match="voltage was given, which sums of tensors and of arrays"):
+        parki.torch.laplace(points, points, torch.tensor(q), options(voltage=0.3))
+
+
+def test_forces_of_tensors_have_derivatives():
+    """Between plates of metal, whose sums are all that there is."""
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    x, q = ions(METAL)
+    points = torch.tensor(x, requires_grad=True)
+    rng = np.random.default_rng(9)
+    weights, move = rng.standard_normal((2, 3, 6))
+
+    def forces(at):
+        energy = parki.torch.energy(at, torch.tensor(q), options(tolerance=1e-9))
+        return torch.autograd.grad(energy, at, create_graph=True)[0]
+
+    (slopes,) = torch.autograd.grad((forces(points) * torch.tensor(weights)).sum(), points)
+    ends = [
+        (forces(torch.tensor(x + s * move, requires_grad=True)).detach().numpy() * weights).sum()
+        for s in (1e-5, -1e-5)
+    ]
+    change = (slopes.numpy() * move).sum()
+    assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(change, rel=1e-5)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -270,6 +295,20 @@ def test_several_charges_in_points_that_move(wall, dtype):
     q = charges(wall, (7,)).astype(dtype)
     exact = parki.laplace(src.astype("f8"), trg.astype("f8"), q.astype("f8"), options(wall))
     assert rms(plan(q) - exact) <= plan.promise(q)
+
+
+@pytest.mark.parametrize("wall", [METAL, "metal"], ids=str)
+def test_systems_between_plates(wall):
+    trg, src, q = given(wall)
+    how = options(wall, **({"voltage": 0.3} if wall == METAL else {}))
+    plan = parki.Plan("laplace", trg, src, how, systems=([0, 3, 7], [0, 5, 8]))
+    alone = [
+        parki.laplace(trg[:, a], src[:, b], q[b], how)
+        for a, b in ((slice(3), slice(5)), (slice(3, 7), slice(5, 8)))
+    ]
+    bounds = np.repeat(plan.promise(q), (3, 4))
+    assert np.abs(plan(q) - np.concatenate(alone)).max() <= bounds.max()
+    assert plan.check(q).error <= plan.check(q).promise
 
 
 @pytest.mark.parametrize("wall", [METAL, (0.6, -0.4)], ids=str)
@@ -429,7 +468,9 @@ REFUSED = {
     "src reaches to -1 .* below the wall at 0": lambda: parki.Plan(
         "laplace", inside(5), inside(5) * 0 - 1, options("metal")
     ),
-    "systems was given, .* a plan has one system": lambda: call(systems=([0, 5], [0, 5])),
+    "systems was given, .* a plan has one system": lambda: call(
+        ("metal", 0.5), systems=([0, 5], [0, 5])
+    ),
     "boxes was given, but wall is": lambda: call(boxes=[BOX]),
     "'box' was given, .* there are first derivatives": lambda: call().vjp(
         np.ones(5), np.ones(5), wrt=("box",)

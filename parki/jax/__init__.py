@@ -31,6 +31,7 @@ from parki.core import (
     check_normals,
     of_first,
     own_boxes,
+    refuse_voltage,
     take_options,
 )
 from parki.errors import ParkiTypeError, ParkiValueError
@@ -210,6 +211,7 @@ def _taken(
 
     Such a box takes the place of the options' own one, whose values are then not used.
     """
+    refuse_voltage(keywords, norms, options)
     box: Any = keywords.get("box")
     if not isinstance(box, jax.Array):
         first, named = of_first(system_boxes), dict[str, Any]()

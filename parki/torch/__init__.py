@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from parki.core import SUMS, EwaldOptions, LinearMap, Plan, calls, check_normals, take_options
+from parki.core import (
+    SUMS,
+    EwaldOptions,
+    LinearMap,
+    Plan,
+    calls,
+    check_normals,
+    refuse_voltage,
+    take_options,
+)
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.meaning import is_tensor, refuse_layout, varied
 from parki.suspensions.functions import velocities
@@ -189,6 +198,7 @@ def _taken(
     numbers, first = in_tensor or boxes, {}
     if boxes is not None or periodicities is not None:
         first = constants.of_first(numbers, periodicities)
+    refuse_voltage(keywords, norms, options)
     if torch.compiler.is_compiling():
         constants.watch(norms if options is None else options)
     norms, options = take_options(norms, options, keywords, constants.text_of, first)

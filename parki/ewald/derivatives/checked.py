@@ -21,7 +21,7 @@ from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.mirrored import options_of_sums
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
-from parki.ewald.points.arguments import check_net, refuse_between_walls
+from parki.ewald.points.arguments import OF_CHANGES, check_net, refuse_between_walls
 from parki.ewald.points.extent import resolve
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
@@ -84,7 +84,7 @@ class CheckedDerivative(NamedTuple):
             {
                 "systems": systems is not None,
                 "comm": not ranks.serial,
-                "a change of a change": bool(moves),
+                OF_CHANGES: bool(moves),
                 **{f"{label} {name!r}": name in NAMES for name in names},
             },
             "there are first derivatives by points, densities and normals, of one system in one "
@@ -230,7 +230,7 @@ class CheckedDerivative(NamedTuple):
         of_sums = [derivatives_of(parts) for (_, derivatives_of), parts in pairs]
         if (rest := self.correction) is not None:
             of_sums.append(rest.pulled(v, dens=dens, wrt=wrt, rows=rows))
-        if "trg" in wrt and (slope := self.cloud.options.slope):
+        if "trg" in wrt and not self.moves and (slope := self.cloud.options.slope):
             moved = np.zeros_like(self.cloud.trg)
             if "u" in v:
                 moved[2] = slope * v["u"][0, 0]

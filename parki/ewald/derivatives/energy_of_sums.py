@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from parki.errors import ParkiValueError, by_words
+from parki.errors import by_words
 from parki.ewald.derivatives.energies import WORDS, check_alike, check_charges, sum_of_charges
 from parki.typing import AnyArray
 
@@ -38,11 +38,6 @@ def energy_of_sums(
     points, charges, rows, kappa, epsilon, systems, **others
         As for `parki.energy`.
     """
-    if others.get("voltage", getattr(others.get("options"), "voltage", None)) is not None:
-        raise ParkiValueError(
-            "voltage was given, which energies of tensors and of JAX do not take; leave it out, "
-            "and add voltage * sum(q z) / H"
-        )
     in_rows = check_charges(tuple(points.shape), tuple(charges.shape), rows)
     check_alike("systems", systems)
     name, parameters = sum_of_charges(kappa, epsilon)

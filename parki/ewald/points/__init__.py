@@ -13,6 +13,7 @@ from parki.ewald.points.arguments import check_options as check_options
 from parki.ewald.points.arguments import check_points as check_points
 from parki.ewald.points.arguments import check_shape as check_shape
 from parki.ewald.points.arguments import limits as limits
+from parki.ewald.points.arguments import refuse_voltage as refuse_voltage
 from parki.ewald.points.arguments import take_options as take_options
 from parki.ewald.points.cloud import Cloud as Cloud
 from parki.ewald.points.cloud import SurveyedCloud as SurveyedCloud

@@ -20,6 +20,7 @@ from parki.interchange import as_array, rounded, told_apart
 from parki.typing import AnyArray, DType, OptionKeywords
 
 NET = 0.1  # of the tolerance, up to which sums of charges are rounding
+OF_CHANGES = "a change of a change"
 OF_MANY = ("systems", "boxes", "comm")
 OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 
@@ -76,6 +77,21 @@ def take_options(
         )
     new = (make or EwaldOptions)(**keywords)
     return norms, new.of_call() if isinstance(new, EwaldOptions) else new
+
+
+def refuse_voltage(keywords: OptionKeywords, *options: Any) -> None:
+    """Refuse a voltage, with which results are not linear in densities, as derivatives take them.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    given = [keywords.get("voltage"), *(getattr(each, "voltage", None) for each in options)]
+    if any(voltage is not None for voltage in given):
+        raise ParkiValueError(
+            "voltage was given, which sums of tensors and of arrays of JAX do not take; leave it "
+            "out, and add voltage * z / H to the potentials"
+        )
 
 
 def check_options(options: Any) -> EwaldOptions:
@@ -203,6 +219,8 @@ def refuse_between_walls(options: EwaldOptions, present: dict[str, bool], remedy
     """
     there = [name for name, is_there in present.items() if is_there]
     where = "between two walls"
+    if options.plates:  # sums of charges and images are all that there is
+        there = [name for name in there if name not in ("systems", OF_CHANGES)]
     if options.gap is None:
         where = "near a dielectric"
         there = [name for name in there if options.neutral and name in OF_MANY]
