@@ -60,7 +60,8 @@ SEARCHED = {
     "bodies": "fibre, fiber, filament, polymer, colloid, rigid multiblob, microswimmer, Kirkwood",
     "boundary_integrals": "BEM, boundary element, Nyström, GMRES, porous medium, Darcy, "
     "vesicle, red blood cell, membrane, droplet, bubble, emulsion, drag coefficient, mobility",
-    "boxes": "triclinic, tilted, sheared, simulation cell, unit cell, lattice vectors, LAMMPS",
+    "boxes": "triclinic, tilted, sheared, simulation cell, unit cell, lattice vectors, LAMMPS, "
+    "NPT, barostat",
     "charges": "Madelung, electrostatics, Coulomb, ions, salt, molecular dynamics, PME, SPME, P3M, "
     "dielectric, ASE, slab Ewald, EW2D, EW1D, quasi-2D, nanowire, 1D, "
     "polarisable, virial, pressure tensor, tinfoil",

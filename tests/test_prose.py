@@ -109,9 +109,9 @@ def test_manual_is_short():
     del counts["CONTRIBUTING.md"]
     # 23 500, and 800 for the recipes, the calculator of ASE, and how to release; 500 for charges
     # that are soft, and that respond; 300 for plates and dielectrics; 300 for batches of molecules,
-    # wires, slabs and crystals; 400 for files for ParaView, packings, copies, notebooks, and steps
+    # wires, slabs and crystals; 600 for files for ParaView, packings, copies, notebooks, and steps
     # at constant pressure; 200 for the page of walls.
-    assert sum(counts.values()) < 26_000, counts
+    assert sum(counts.values()) < 26_200, counts
 
 
 def test_docstrings_have_none_of_these_phrases():
