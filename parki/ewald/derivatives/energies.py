@@ -255,6 +255,8 @@ class _Charges(NamedTuple):
             refuse_boxes(boxes)
             return cls(x, q, d, *energies_of_pairs(x, epsilon))
         name, parameters = sum_of_charges(kappa, epsilon)
+        if not parameters:
+            return cls(x, q, d, name, "multipoles(order=2)")
         soft = parameters if name == "laplace" else {}
         multipoles = kernel("multipoles", order=2, **soft)
         return cls(x, q, d, kernel(name, **parameters), multipoles)
@@ -424,11 +426,13 @@ def _of_one(
     energy's. So is that by strains. Images are sources, too.
     """
     x, q, d, *_ = charges
-    sources, rest = ChargesAndImages(x, q, d, charges.widths), None
-    if options.corrected:
-        rest = Rest.of(sources, options, get_execution_space(options.execution_space, x))
+    sources: _Charges | ChargesAndImages = charges
+    rest: Rest | None = None
     if options.walled:
-        sources = sources.with_images(options)
+        own = ChargesAndImages(x, q, d, charges.widths)
+        if options.corrected:
+            rest = Rest.of(own, options, get_execution_space(options.execution_space, x))
+        sources = own.with_images(options)
         exclude = _labels_of_images(charges, options, exclude)
         options = options_of_sums(options)
     by_box, field, strains = strained and any(options.periodic), None, np.zeros((1, 3, 3))
@@ -516,7 +520,7 @@ class _OfDipoles(NamedTuple):
 
 def _multipoles(
     charges: _Charges,
-    sources: ChargesAndImages,
+    sources: _Charges | ChargesAndImages,
     options: EwaldOptions,
     *,
     systems: SystemsLike,
