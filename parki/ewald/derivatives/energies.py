@@ -429,10 +429,10 @@ def _of_one(
     sources: _Charges | ChargesAndImages = charges
     rest: Rest | None = None
     if options.walled:
-        own = ChargesAndImages(x, q, d, charges.widths)
+        alone = ChargesAndImages(x, q, d, charges.widths)
         if options.corrected:
-            rest = Rest.of(own, options, get_execution_space(options.execution_space, x))
-        sources = own.with_images(options)
+            rest = Rest.of(alone, options, get_execution_space(options.execution_space, x))
+        sources = alone.with_images(options)
         exclude = _labels_of_images(charges, options, exclude)
         options = options_of_sums(options)
     by_box, field, strains = strained and any(options.periodic), None, np.zeros((1, 3, 3))
