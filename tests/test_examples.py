@@ -59,6 +59,18 @@ def test_ase_calculator():
     assert load("ase_calculator").main() == pytest.approx(brentq(pull, 2.0, 3.0), rel=1e-5)
 
 
+def test_charge_equilibration():
+    found = load("charge_equilibration").main(4)
+    np.testing.assert_allclose(found.charges.sum(axis=1), 0, atol=1e-9)
+    assert (found.charges[:, 0] < -0.5).all() and found.levels.size == 4
+    assert found.force == pytest.approx(found.slope, rel=1e-5)
+
+
+def test_induced_dipoles():
+    for ours, formula in load("induced_dipoles").main(4).values():
+        assert ours == pytest.approx(formula, rel=1e-5)
+
+
 def test_electrodes():
     """Ions go to the plates, which take up more charge than without ions."""
     found = load("electrodes").main(steps=200)
