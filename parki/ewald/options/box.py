@@ -76,7 +76,8 @@ def lengths_of(box: Any, periodicity: Any, periodic: tuple[bool, bool, bool]) ->
 
 def _without_zeros(box: Any, periodic: tuple[bool, bool, bool]) -> Any:
     """Return a box with None for a free axis of length 0, as arrays have it that have no None."""
-    sized = hasattr(box, "__len__") and len(box) == 3 and not all(periodic)
+    known = hasattr(box, "__len__") and not isinstance(box, type)  # whose length is none
+    sized = known and len(box) == 3 and not all(periodic)
     free = [sized and not repeats and _is_zero(box[axis]) for axis, repeats in enumerate(periodic)]
     return [None if free[axis] else box[axis] for axis in range(3)] if any(free) else box
 
