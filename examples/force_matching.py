@@ -8,7 +8,7 @@ its gradient by the positions. That gradient takes in that charges change with t
 
 1. A model with known parameters makes the data: positions, and forces with `create_graph=False`.
 2. Another model starts elsewhere. Its loss is the misfit of forces alone, which are a gradient
-   already. So training takes second derivatives of `parki.torch.laplace`, by positions and charges.
+   already. So training takes second derivatives of `parki.torch.energy`, by positions and charges.
 
 The parameters come out as those of the first model.
 """
@@ -63,7 +63,7 @@ def forces(points: Any, parameters: Any, train: bool) -> Any:
 
     points = points.detach().requires_grad_()
     q = charges(points, parameters)
-    energy = (q * parki.torch.laplace(points, points, q, OPTIONS)).sum() / 2
+    energy = parki.torch.energy(points, q, OPTIONS)
     (slope,) = torch.autograd.grad(energy, points, create_graph=train)
     return -slope
 

@@ -315,6 +315,17 @@ def test_energies(fr, periodicity, more):
     near(fr, slope[2, 2], fr.array(-expected.virial[2, 2]))
 
 
+def test_energies_between_plates(fr):
+    """Half of the potential, of images too, as in `parki.energy`."""
+    given = inputs("laplace", same=True)
+    x, q = fr.array(given["trg"]), fr.array(given["dens"])
+    options = {"periodicity": 2, "box": BOX, "tolerance": 1e-8, "wall": ("metal", "metal")}
+    expected = parki.energy(given["trg"], given["dens"], **options)
+    call = lambda x: fr.module.energy(x, q, **options)  # noqa: E731
+    near(fr, call(x), fr.array(expected.energy))
+    near(fr, fr.grad(call)(x), fr.array(-expected.forces))
+
+
 def test_energies_of_systems_and_what_is_refused(fr):
     given = inputs("laplace", same=True, sources=9)
     x, q = fr.array(given["trg"]), fr.array(given["dens"])
