@@ -41,6 +41,7 @@ except _metadata.PackageNotFoundError:  # a checkout that is not installed
 
 if TYPE_CHECKING:
     from parki import distributed as distributed
+    from parki import files as files
     from parki import mesh as mesh
     from parki import reference as reference
     from parki.dynamics import BodyShape as BodyShape
@@ -64,7 +65,7 @@ else:  # type checkers have the calls from `calls.pyi`, and the new names alone
         "parki.suspensions": ("Spheres",),
     }
     _later = {name: module for module, names in _LATER.items() for name in names}
-    _later |= {name: f"parki.{name}" for name in ("distributed", "mesh", "reference")}
+    _later |= {name: f"parki.{name}" for name in ("distributed", "files", "mesh", "reference")}
     __all__ = [
         *("CellList", "ExecutionSpace", "available_spaces", "get_execution_space", "lattice"),
         *("ewald", "typing", "utils"),

@@ -40,7 +40,7 @@ DOORS = {
     "distributed": ("__init__",),
     "dynamics": ("__init__",),
     "extend": (),
-    "files": (),
+    "files": ("__init__",),
     "jax": (),
     "libmobility": (),
     "mesh": ("__init__", "files"),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import parki
-import parki.files
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed")
 OPTIONS = [
