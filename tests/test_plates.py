@@ -109,6 +109,15 @@ def test_one_plate_as_the_other_moves_away():
     assert rms(two - one) <= 1e-7
 
 
+def test_one_dielectric_as_the_other_moves_away():
+    """Potentials differ by a constant, as the gauge of two dielectrics is another one."""
+    trg, src, q = given(0.6, (1, 1.2, 0.6))
+    one = parki.laplace(trg, src, q, options(0.6, (1, 1.2, 0.6), 1e-9))
+    two = parki.laplace(trg, src, q, options((0.6, 0.9), (1, 1.2, 4), 1e-9))
+    assert np.ptp(two - one) <= 1e-7
+    assert two - one == pytest.approx(2 * np.pi / 1.2 * 0.6 * (q @ src[2]), abs=1e-7)
+
+
 @pytest.mark.parametrize("wall", WALLS, ids=str)
 def test_dipoles_are_pairs_of_charges(wall):
     trg, src, _ = given(wall, margin=0.1)
