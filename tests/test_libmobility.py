@@ -6,17 +6,19 @@ from helpers.sphere_reference import mobility
 
 import parki
 from parki.interchange import to_host
-from parki.libmobility import PSE, NBody, Solver
+from parki.libmobility import PSE, DPStokes, NBody, Solver
 
 RADIUS, VISCOSITY, EDGE, COUNT = 0.9, 1.1, 8.0, 5
 BOX = dict.fromkeys(("Lx", "Ly", "Lz"), EDGE)
 PERIODIC, OPEN = ("periodic",) * 3, ("open",) * 3
+SLIT = ("periodic", "periodic", "two_walls")
 SOLVERS = {
     "PSE": (PSE, PERIODIC, {"psi": 1.0, **BOX}),
     "NBody": (NBody, OPEN, {"algorithm": "advise"}),
     "Solver": (Solver, ("periodic", "periodic", "open"), {"Lx": EDGE, "Ly": EDGE}),
+    "DPStokes": (DPStokes, SLIT, {"Lx": EDGE, "Ly": EDGE, "zmin": -1, "zmax": EDGE + 1}),
 }
-NOISY = ("PSE", "NBody")
+NOISY = ("PSE", "NBody", "DPStokes")
 
 
 def solver(name, angular=False, **given):
@@ -32,7 +34,9 @@ def rows(count=COUNT, seed=0):
     return EDGE * rng.random((count, 3)), *rng.standard_normal((2, count, 3))
 
 
-@pytest.mark.parametrize(("name", "count"), [*((name, COUNT) for name in SOLVERS), ("NBody", 3)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("PSE", COUNT), ("NBody", COUNT), ("NBody", 3), ("Solver", COUNT)]
+)
 def test_mobility(name, count):
     """Positions by rows, also of three spheres; physical units; torques move, and forces turn."""
     positions, forces, torques = rows(count)
@@ -54,11 +58,17 @@ def test_noise_and_divergence(name, angular):
     found = solver(name, angular, tolerance=1e-4, seed=3)
     found.setPositions(rows()[0])
     exact = found._spheres.noise(np.random.default_rng(3), torques=angular, accuracy=1e-4)
-    noise, none = found.sqrtMdotW(2.5), found.divM(2.5)
-    for each, other, zero in zip(noise, exact if angular else [exact], none, strict=False):
+    noise, drift = found.sqrtMdotW(2.5), found.divM(2.5)
+    rng = np.random.default_rng(3)
+    rng.standard_normal((2, 3, COUNT) if angular else (3, COUNT))
+    drifted = found._spheres.divergence(rng, torques=angular)
+    for each, other, moved, own in zip(
+        noise, exact if angular else [exact], drift, drifted if angular else [drifted], strict=False
+    ):
         np.testing.assert_allclose(each.T, 2.5 * other, rtol=1e-12)
-        np.testing.assert_array_equal(zero, np.zeros((COUNT, 3)))
-    assert angular or (noise[1] is None and none[1] is None)
+        np.testing.assert_allclose(moved.T, 2.5 * own, rtol=1e-9, atol=1e-12)
+        assert np.any(moved) == (name == "DPStokes")
+    assert angular or (noise[1] is None and drift[1] is None)
 
 
 @pytest.mark.parametrize("name", NOISY)
@@ -69,9 +79,10 @@ def test_langevin_velocities(name):
     for each in seeded:
         each.setPositions(positions)
     moved, noise = seeded[0].Mdot(forces, torques), seeded[0].sqrtMdotW(np.sqrt(2 * 0.3 / 0.01))
+    drift = seeded[0].divM(0.3)
     found = seeded[1].LangevinVelocities(0.01, 0.3, forces, torques)
-    for ours, *parts in zip(found, moved, noise, strict=True):
-        np.testing.assert_allclose(ours, parts[0] + parts[1], rtol=1e-9)
+    for ours, *parts in zip(found, moved, noise, drift, strict=True):
+        np.testing.assert_allclose(ours, sum(parts), rtol=1e-9)
     cold = seeded[1].LangevinVelocities(dt=0.01, kbt=0.0, forces=forces, torques=torques)
     np.testing.assert_array_equal(cold, moved)
     np.testing.assert_array_equal(seeded[1].LangevinVelocities(0.01, 0.0), np.zeros((2, COUNT, 3)))
@@ -146,12 +157,70 @@ def test_radii_and_options():
     np.testing.assert_allclose(8 * np.pi * VISCOSITY * found.Mdot(forces)[0].T, exact, atol=1e-5)
 
 
+# Of a sphere of radius 0.1 at 0.3 over the lower of two walls, over its mobility alone.
+ALONE = 0.87166648, 0.83808436, 0.60819426, 0.98769420, 0.98764625, 0.99342253
+
+
+@pytest.mark.parametrize("floor", [0.0, 5.4, -10.0])
+def test_walls_at_any_height(floor):
+    """The mobility of one sphere, wherever the lower wall is: closed forms by modes."""
+    found = DPStokes(*SLIT)
+    found.setParameters(Lx=1.0, Ly=1.2, zmin=floor, zmax=floor + 0.8)
+    found.initialize(1.0, 0.1, includeAngular=True, tolerance=1e-8)
+    found.setPositions(np.array([[0.1, 0.2, 0.3 + floor]]))
+    units = np.eye(6).reshape(6, 2, 1, 3)
+    moved = [np.ravel(found.Mdot(force, torque)) for force, torque in units]
+    alone = np.repeat([6 * np.pi * 0.1, 8 * np.pi * 0.1**3], 3)
+    np.testing.assert_allclose(np.diag(moved) * alone, ALONE, atol=1e-7)
+
+
+def test_one_wall():
+    """`NBody` and `DPStokes` above a wall, whose box has no effect but its periods."""
+    positions, forces, _ = rows()
+    above, wide = positions + np.array([0, 0, 1]), 400.0
+    near = NBody("open", "open", "single_wall")
+    near.setParameters(wallHeight=0.0)
+    slab = DPStokes("periodic", "periodic", "single_wall")
+    slab.setParameters(wide, wide, 0.0, 10.0)
+    for each in (near, slab):
+        each.initialize(VISCOSITY, RADIUS, tolerance=1e-6)
+        each.setPositions(above)
+    one = parki.Spheres(
+        above.T.copy(), RADIUS, viscosity=VISCOSITY, periodicity=0, tolerance=1e-6, wall="no-slip"
+    )
+    np.testing.assert_allclose(near.Mdot(forces)[0].T, one.velocities(forces.T.copy()), atol=1e-5)
+    np.testing.assert_allclose(slab.Mdot(forces)[0], near.Mdot(forces)[0], atol=1e-3)
+
+
+def test_net_forces_without_walls():
+    positions, forces, _ = rows()
+    for allowed in (False, True):
+        found = DPStokes("periodic", "periodic", "open")
+        found.setParameters(EDGE, EDGE, 0.0, EDGE, allowUnsafeForces=allowed)
+        found.initialize(VISCOSITY, RADIUS)
+        found.setPositions(positions)
+        if allowed:
+            found.Mdot(forces)
+            continue
+        with pytest.raises(parki.ParkiValueError, match=r"forces add up to .*, but periodicityZ"):
+            found.Mdot(forces)
+        found.Mdot(forces - forces.mean(axis=0))
+
+
 REFUSED = {
     "periodicityZ is 'single_wall'": lambda _: Solver("open", "open", "single_wall"),
     "PSE is for three axes that are 'periodic'": lambda _: PSE(*OPEN),
     "NBody is for three axes that are 'open'": lambda _: NBody(*PERIODIC),
     "shearStrain is 0.1": lambda _: solver("PSE").setParameters(1.0, **BOX, shearStrain=0.1),
-    "wallHeight is 0.0": lambda _: solver("NBody").setParameters(wallHeight=0.0),
+    "wallHeight is 0.0, but periodicityZ is 'open'": lambda _: solver("NBody").setParameters(
+        wallHeight=0.0
+    ),
+    "wallHeight is None, but periodicityZ is 'single_wall'": lambda _: NBody(
+        "open", "open", "single_wall"
+    ).setParameters(),
+    "DPStokes is for axes X and Y": lambda _: DPStokes(*OPEN),
+    "zmin is 1 and zmax 1": lambda _: solver("DPStokes").setParameters(EDGE, EDGE, 1, 1),
+    "below the upper wall": lambda _: solver("DPStokes").setPositions(np.full((1, 3), EDGE + 0.5)),
     "Ly is None, but axis Y is periodic": lambda _: solver("Solver").setParameters(Lx=EDGE),
     "lanczos_callback is given": lambda _: solver("NBody", lanczos_callback=print),
     r"forces has shape \(4, 3\); expected \(5, 3\)": lambda found: found.Mdot(np.ones((4, 3))),

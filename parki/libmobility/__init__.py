@@ -5,10 +5,10 @@ libMobility" in ``docs/suspensions.md``. The work is that of `parki.Spheres`.
 
 ``import parki`` does not import this module.
 
-solvers      `PSE`, `NBody` and `Solver`
-arrays       rows of coordinates, (N, 3) or (3 N,), and back
+solvers      `PSE`, `NBody`, `DPStokes` and `Solver`
+mobility     their common calls; rows of coordinates, (N, 3) or (3 N,), and back
 """
 
-from parki.libmobility.solvers import PSE, NBody, Solver
+from parki.libmobility.solvers import PSE, DPStokes, NBody, Solver
 
-__all__ = ["PSE", "NBody", "Solver"]
+__all__ = ["PSE", "DPStokes", "NBody", "Solver"]

@@ -1,286 +1,15 @@
-"""The solvers: what they take of libMobility's parameters, and their common calls."""
+"""The solvers: what they take of libMobility's parameters."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from copy import copy
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
-import numpy as np
-from numpy.typing import DTypeLike
-
-from parki.errors import ParkiValueError, UnavailableError
-from parki.interchange import as_array, as_given
-from parki.suspensions import Spheres
-from parki.suspensions.noise import generator
+from parki.errors import ParkiValueError
+from parki.interchange import finite
+from parki.libmobility.mobility import Mobility
 from parki.typing import AnyArray
-from parki.utils import get_array_module
 
-Back = Callable[[Any], Any]
-
-
-def columns(
-    name: str, values: AnyArray, dtype: DTypeLike | None = None, count: int | None = None
-) -> tuple[Any, Back]:
-    """Return an array of columns (3, N), and a function that gives others the shape of ``values``.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for messages.
-    values : array, shape (N, 3) or (3 N,)
-        An array of any library that `parki.interchange` takes.
-    dtype : dtype, optional
-        The dtype of the columns; float64 for numbers that are not float32, if it is left out.
-    count : int, optional
-        The number of spheres.
-
-    Raises
-    ------
-    ParkiValueError
-        If the shape is another one.
-    """
-    array = as_array(name, values)
-    shape = array.shape
-    rows = shape[1] == 3 if len(shape) == 2 else len(shape) == 1 and array.size % 3 == 0
-    if not rows or not array.size or count not in (None, array.size // 3):
-        expected = "(N, 3) or (3 N,)" if count is None else f"({count}, 3) or ({3 * count},)"
-        raise ParkiValueError(
-            f"{name} has shape {shape}; expected {expected}, a row for each sphere"
-        )
-    if dtype is None:
-        dtype = array.dtype if array.dtype == "f4" else "f8"
-
-    def back(result: AnyArray) -> Any:
-        return as_given(result.T.copy().reshape(shape), values)
-
-    return array.reshape(-1, 3).T.astype(dtype, order="C"), back
-
-
-KINDS = ("open", "periodic")
-
-
-class Fluid(NamedTuple):
-    """What `initialize` is given."""
-
-    viscosity: float
-    radius: Any
-    angular: bool
-    tolerance: float
-    seed: int | None
-    options: dict[str, Any]
-
-
-class Mobility:
-    """The calls that all solvers have.
-
-    A program makes a solver, calls ``setParameters``, `initialize` and `setPositions`, and then the
-    other calls. They return pairs of linear and angular values; the second one is None without
-    ``includeAngular``. Results have the shape, the library and the memory of what was given, and
-    the precision of the positions.
-
-    Parameters
-    ----------
-    periodicityX, periodicityY, periodicityZ : {"open", "periodic"}
-        Which axes are periodic.
-    """
-
-    precision = "double"  # of the arrays that programs make by it; parki takes both
-
-    def __init__(self, periodicityX: str, periodicityY: str, periodicityZ: str) -> None:
-        kinds = (periodicityX, periodicityY, periodicityZ)
-        for axis, kind in zip("XYZ", kinds, strict=True):
-            if kind not in KINDS:
-                raise ParkiValueError(
-                    f"periodicity{axis} is {kind!r}; expected 'open' or 'periodic': these calls "
-                    "have no walls, but parki.Spheres has one"
-                )
-        self.periodic = tuple(kind == "periodic" for kind in kinds)
-        self._options: dict[str, Any] | None = None
-        if not any(self.periodic):
-            self._take((None, None, None), {})
-        self._fluid: Fluid | None = None
-        self._spheres: Spheres | None = None
-        self._back: Back
-        self._random: dict[Any, Any] = {}
-
-    def __copy__(self) -> Mobility:
-        """Return a solver with spheres of its own."""
-        x, y, z = (KINDS[periodic] for periodic in self.periodic)
-        other = type(self)(x, y, z)
-        other.__dict__ |= self.__dict__ | {"_spheres": copy(self._spheres)}
-        return other
-
-    def _take(self, lengths: tuple[float | None, ...], options: dict[str, Any]) -> None:
-        """Keep the lengths of the box and options of parki, for the next `initialize`."""
-        for axis, length, periodic in zip("XYZ", lengths, self.periodic, strict=True):
-            if periodic and length is None:
-                raise ParkiValueError(
-                    f"L{axis.lower()} is None, but axis {axis} is periodic; give its length"
-                )
-        self._options = {"box": list(lengths), **options}
-
-    def initialize(
-        self,
-        viscosity: float,
-        hydrodynamicRadius: Any,
-        includeAngular: bool = False,
-        tolerance: float = 1e-4,
-        seed: int | None = None,
-        lanczos_callback: None = None,
-    ) -> None:
-        """Take the fluid and the radius; positions follow.
-
-        Parameters
-        ----------
-        viscosity : float
-        hydrodynamicRadius : float, or array of shape (N,)
-            One radius, or here also one for each sphere.
-        includeAngular : bool
-            Whether there are torques and angular velocities.
-        tolerance : float
-            As in `EwaldOptions`, and the relative error at which the iteration of noise stops.
-        seed : int, optional
-            The seed of the noise, which is another one in each run without it.
-        lanczos_callback : None
-            Nothing else: parki does not call it.
-
-        Raises
-        ------
-        ParkiValueError, UnavailableError
-            If there is a callback, or ``setParameters`` was not called before.
-        """
-        if lanczos_callback is not None:
-            raise ParkiValueError("lanczos_callback is given, but parki calls none; leave it out")
-        if self._options is None:
-            raise UnavailableError("setParameters was not called; give it the lengths of the box")
-        self._fluid = Fluid(
-            viscosity, hydrodynamicRadius, includeAngular, tolerance, seed, self._options
-        )
-        self._random = {}
-        self.clean()
-
-    def clean(self) -> None:
-        """Forget the spheres and free their memory; `setPositions` places them again."""
-        self._spheres = None
-
-    def setPositions(self, positions: AnyArray) -> None:
-        """Place the spheres; shape (N, 3) or (3 N,). Their number may change."""
-        fluid = self._initialized
-        points, self._back = columns("positions", positions)
-        before, self._spheres = self._spheres, None
-        if before is not None and _alike(before.points, points):
-            before.update_points(points)
-        else:
-            before = None
-        self._spheres = before or Spheres(
-            points,
-            fluid.radius,
-            viscosity=fluid.viscosity,
-            periodicity=self.periodic,
-            tolerance=fluid.tolerance,
-            **fluid.options,
-        )
-
-    # ------------------------------------------------------------------ results
-    def Mdot(self, forces: AnyArray = None, torques: AnyArray = None) -> tuple[Any, Any]:
-        """Return the velocities by forces and torques, either of which may be left out."""
-        acts, backs = self._read(forces, torques)
-        return self._pair(self._moved(acts), backs)
-
-    def sqrtMdotW(self, prefactor: float = 1.0) -> tuple[Any, Any]:
-        """Return noise whose covariance is the mobility, times ``prefactor``.
-
-        It is refused with one or two periodic axes, as by `Spheres.noise`.
-        """
-        _, backs = self._read()
-        return self._pair(self._noise(prefactor), backs)
-
-    def divM(self, prefactor: float = 1.0) -> tuple[Any, Any]:
-        """Return the divergence of the mobility, times ``prefactor``: zeros, for this mobility."""
-        _, backs = self._read()
-        return self._pair([prefactor * values for values in self._nothing()], backs)
-
-    def LangevinVelocities(
-        self, dt: float, kbt: float, forces: AnyArray = None, torques: AnyArray = None
-    ) -> tuple[Any, Any]:
-        """Return the velocities of a Brownian step: ``M F`` and ``sqrt(2 kbt / dt) sqrt(M) W``.
-
-        Without forces and torques it is the noise alone; for ``kbt = 0`` there is no noise.
-        """
-        if not (0 < dt < math.inf and 0 <= kbt < math.inf):
-            raise ParkiValueError(
-                f"dt is {dt!r} and kbt is {kbt!r}; expected a positive time, and an energy of 0 or "
-                "more"
-            )
-        acts, backs = self._read(forces, torques)
-        velocities = self._moved(acts) if acts else self._nothing()
-        if kbt:
-            noise = self._noise(math.sqrt(2 * kbt / dt))
-            velocities = [u + random for u, random in zip(velocities, noise, strict=True)]
-        return self._pair(velocities, backs)
-
-    # ------------------------------------------------------------------ work
-    @property
-    def _initialized(self) -> Fluid:
-        if self._fluid is None:
-            raise UnavailableError(
-                "initialize was not called; give it the viscosity and the radius first"
-            )
-        return self._fluid
-
-    @property
-    def _placed(self) -> Spheres:
-        if self._spheres is None:
-            raise UnavailableError("setPositions was not called; place the spheres first")
-        return self._spheres
-
-    def _read(
-        self, forces: AnyArray = None, torques: AnyArray = None
-    ) -> tuple[dict[str, Any], list[Back]]:
-        """Return forces and torques as columns, and for each result the way back to rows."""
-        points, acts, backs = self._placed.points, {}, {}
-        if torques is not None and not self._initialized.angular:
-            raise ParkiValueError(
-                "torques are given, but includeAngular is False; call "
-                "initialize(..., includeAngular=True)"
-            )
-        for name, values in (("forces", forces), ("torques", torques)):
-            if values is not None:
-                acts[name], backs[name] = columns(name, values, points.dtype, points.shape[1])
-        other = next(iter(backs.values()), self._back)
-        return acts, [backs.get(name, other) for name in ("forces", "torques")]
-
-    def _pair(self, results: list[Any], backs: list[Back]) -> tuple[Any, Any]:
-        """Return linear and angular results in the shapes of forces and torques."""
-        linear, *angular = (back(result) for back, result in zip(backs, results, strict=False))
-        return linear, angular[0] if angular else None
-
-    def _nothing(self) -> list[Any]:
-        return [0 * self._placed.points for _ in range(1 + self._initialized.angular)]
-
-    def _moved(self, acts: dict[str, AnyArray]) -> list[Any]:
-        forces: Any = acts.get("forces")
-        torques: Any = acts.get("torques")
-        if not self._initialized.angular:
-            return [self._placed.velocities(forces)]
-        if torques is None and forces is not None:
-            torques = 0 * forces
-        return list(self._placed.velocities(forces, torques))
-
-    def _noise(self, size: float) -> list[Any]:
-        spheres, fluid = self._placed, self._initialized
-        xp = np if isinstance(spheres.points, np.ndarray) else get_array_module("GPU")
-        if xp not in self._random:
-            self._random[xp] = generator("seed", fluid.seed, xp)
-        noise = spheres.noise(self._random[xp], torques=fluid.angular, accuracy=fluid.tolerance)
-        return [size * values for values in (noise if fluid.angular else (noise,))]
-
-
-def _alike(old: AnyArray, new: AnyArray) -> bool:
-    """Whether new points can take the place of old ones."""
-    return (type(old), old.shape, old.dtype) == (type(new), new.shape, new.dtype)
+NET = 1e-6  # of the sizes of all forces, up to which their sum counts as zero
 
 
 class Solver(Mobility):
@@ -331,7 +60,9 @@ class PSE(Mobility):
 
 
 class NBody(Mobility):
-    """Spheres in an infinite fluid; unlike there, not by the sum over all pairs."""
+    """Spheres in an infinite fluid or above a wall; unlike there, not by the sum over all pairs."""
+
+    walls = ("single_wall",)
 
     def __init__(self, periodicityX: str, periodicityY: str, periodicityZ: str) -> None:
         super().__init__(periodicityX, periodicityY, periodicityZ)
@@ -347,15 +78,74 @@ class NBody(Mobility):
         delta: float = 1e-3,
         **options: Any,
     ) -> None:
-        """Take fields of `EwaldOptions`; libMobility's parameters have no meaning.
+        """Take the height of the wall, and fields of `EwaldOptions`.
 
-        ``wallHeight`` must be None.
+        ``wallHeight`` is for "single_wall" alone, which needs it. The other parameters have no
+        meaning.
         """
-        if wallHeight is not None:
+        walled = self._kinds[2] == "single_wall"
+        if walled is (wallHeight is None):
+            expected = "a height" if walled else "None"
             raise ParkiValueError(
-                f"wallHeight is {wallHeight!r}; expected None: parki.Spheres has a wall"
+                f"wallHeight is {wallHeight!r}, but periodicityZ is {self._kinds[2]!r}; expected "
+                f"{expected}"
             )
-        self._take((None, None, None), options)
+        floor = finite("wallHeight", wallHeight, "a height") if walled else 0.0
+        self._take((None, None, None), options, floor)
+
+
+class DPStokes(Mobility):
+    """Spheres in a box that repeats along X and Y, free along Z or with one or two walls there.
+
+    Unlike there, also of any radii. Spheres are above the walls with their whole surfaces.
+    """
+
+    walls = ("single_wall", "two_walls")
+
+    def __init__(self, periodicityX: str, periodicityY: str, periodicityZ: str) -> None:
+        super().__init__(periodicityX, periodicityY, periodicityZ)
+        if self.periodic != (True, True, False):
+            raise ParkiValueError(
+                "DPStokes is for axes X and Y that are 'periodic', and Z that is 'open', "
+                "'single_wall' or 'two_walls'; take parki.libmobility.Solver for others"
+            )
+        self._any_forces = False
+
+    def setParameters(
+        self,
+        Lx: float,
+        Ly: float,
+        zmin: float,
+        zmax: float,
+        allowChangingBoxSize: bool = False,
+        delta: float = 1e-3,
+        allowUnsafeForces: bool = False,
+        **options: Any,
+    ) -> None:
+        """Take the lengths of the box, and fields of `EwaldOptions`.
+
+        Positions are between ``zmin``, where the lower wall is, and ``zmax``, where the upper one
+        is. parki does not change boxes, and chooses the step of finite differences itself. Without
+        walls forces must add up to zero, unless ``allowUnsafeForces``: then parki's gauge says what
+        the fluid does as a whole.
+        """
+        low, high = finite("zmin", zmin, "a height"), finite("zmax", zmax, "a height")
+        if not low < high:
+            raise ParkiValueError(f"zmin is {zmin!r} and zmax {zmax!r}; expected a larger zmax")
+        self._any_forces = bool(allowUnsafeForces)
+        self._take((Lx, Ly, high - low), options, low)
+
+    def _moved(self, acts: dict[str, AnyArray]) -> list[Any]:
+        forces = acts.get("forces")
+        if forces is not None and self._kinds[2] == "open" and not self._any_forces:
+            total, size = abs(forces.sum(axis=1)).max(), abs(forces).sum()
+            if total > NET * size:
+                raise ParkiValueError(
+                    f"forces add up to {float(total):.3g}, but periodicityZ is 'open', where they "
+                    "move all fluid without limit; take out their mean, or pass "
+                    "allowUnsafeForces=True to setParameters"
+                )
+        return super()._moved(acts)
 
 
 def _only(name: str, kind: str) -> NoReturn:
