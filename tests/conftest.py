@@ -63,7 +63,8 @@ COMPILED: set[str] = set()
 # Charges that are soft, of one width and of many, have 45 in their pairs, and sums between two
 # walls, with each source and result, most of the rest. Charges near plates have 35, as potentials
 # and energies of images take pairs that energies of boxes do not.
-MOST_KERNELS = 1470
+# Energies of PyTorch and JAX, copies of plans, and examples of charges that respond have 14.
+MOST_KERNELS = 1484
 
 
 def pytest_configure(config: pytest.Config) -> None:
