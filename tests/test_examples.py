@@ -71,6 +71,20 @@ def test_induced_dipoles():
         assert ours == pytest.approx(formula, rel=1e-5)
 
 
+def test_channel_of_spheres():
+    """One sphere has a known mobility; the flux is the same by forces and through a plane."""
+    example = load("channel_of_spheres")
+    one = example.hold(np.array([[0.5], [0.2], [0.3]]), 0.1, 1e-7)
+    carried = (0.3 * 0.5 - 0.1**2 / 3) / 2
+    force = -6 * np.pi * 0.1 * carried / 0.87166648
+    assert one.forces.ravel() == pytest.approx([force, 0, 0], abs=1e-6)
+    assert one.flux == pytest.approx(1 + force * carried / 1.2 / (0.8**3 / 12), rel=1e-6)
+    assert one.through_plane == pytest.approx(one.flux, rel=1e-6)
+    many = example.main(20)
+    assert many.flux == pytest.approx(many.through_plane, rel=1e-4)
+    assert many.flux < 0.5
+
+
 def test_electrodes():
     """Ions go to the plates, which take up more charge than without ions."""
     found = load("electrodes").main(steps=200)
