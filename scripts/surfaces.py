@@ -223,7 +223,7 @@ def gap_of_drops(
         pull = np.where(surface.body == 0, 1.0, -1.0) * (e * surface.arms).sum(axis=0)
         force = 3 / (4 * np.pi) * pull * surface.normals
         u, _ = solved(equation, equation.right_side(force), 1e-6)
-        mean = surface.integrals(u)[:, 0] / surface.whole[0]
+        mean = surface.integrals(u)[:, 0] / surface.total_areas[0]
         found.append((surface, force, u, mean, equation.layer.gap))
     (coarse, _, u, mean, told), (surface, force, q, exact, _) = found
     x = coarse.nodes

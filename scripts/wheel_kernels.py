@@ -44,6 +44,7 @@ from parki.interchange import real_name
 from parki.runtime import Kernel, get_execution_space, host, load, shipped
 from parki.settings import thread_count
 from parki.solving import search
+from parki.surfaces import blocks, projections
 
 SPACE = get_execution_space("OpenMP")
 SECONDS = 10.0  # between progress messages
@@ -118,6 +119,8 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield from close.kernels(SPACE)
     yield from search.kernels(SPACE, spheres=0)
     yield from moments.kernels(SPACE)
+    yield from blocks.kernels(SPACE)
+    yield from projections.kernels(SPACE, real)
     for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
         yield SortedPoints.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results

@@ -375,3 +375,80 @@ def test_motions_are_of_the_library_of_densities():
         *parki.FirstKind(surface, **FREE).resultants(density),
     ]
     assert all(isinstance(each, torch.Tensor) and each.shape == (3, 1) for each in found)
+
+
+# ---------------------------------------------------------------- drops
+@pytest.mark.parametrize("ratio", [0.0, 1.0, 4.0])
+def test_drops_rise_as_hadamard_and_rybczynski_found(ratio):
+    """Two densities far apart in a surface, and what a star's forces add up to."""
+    radius, excess, gravity = 0.8, np.array([-1.5, 0.5]), np.array([0.0, 3.0, -4.0])
+    centres = np.array([[0.0, 1e7], [0.2, 0.0], [0.0, 0.0]])
+    equation = parki.Drops(parki.Surface.spheres(centres, radius, order=5), ratio, **FREE)
+    surface = equation.surface
+    b = equation.right_side(equation.buoyancy(excess, gravity))
+    u = b if ratio == 1 else solved(equation, b)[0]
+    speed = 2 / 3 * radius**2 * (1 + ratio) / (2 + 3 * ratio) * excess[surface.home]
+    rising = (gravity[:, None] * speed * surface.normals).sum(axis=0)
+    assert np.abs((u * surface.normals).sum(axis=0) - rising).max() < 1e-5 * np.abs(rising).max()
+
+
+def test_weight_is_that_of_the_volume():
+    y = parki.Surface.directions(9)
+    star = parki.Surface.harmonics((1 + 0.2 * y[0] ** 3) * y + 3.0)
+    gravity = np.array([0.1, 0.2, -1.0])
+    forces = parki.Drops(star, 1.0, **FREE).buoyancy(2.0, gravity)
+    weight = (forces * star.areas).sum(axis=1)
+    assert np.allclose(weight, 2.0 * gravity * star.volumes[0], rtol=1e-5)
+
+
+REFUSED_BUOYANCY = {
+    r"difference has shape \(3,\); expected a number, or 2": (np.ones(3), np.ones(3)),
+    r"gravity has shape \(2,\); expected \(3,\)": (1.0, np.ones(2)),
+    "gravity contains NaN": (1.0, np.array([0.0, 0.0, np.nan])),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED_BUOYANCY)
+def test_buoyancy_refuses(words):
+    drops = parki.Drops(two_bodies(), 1.0, **BOX)
+    with pytest.raises(parki.ParkiValueError, match=words):
+        drops.buoyancy(*REFUSED_BUOYANCY[words])
+
+
+def test_volumes_and_middles():
+    """Of ellipsoids that turn, and of a body whose middle is not that of its nodes."""
+    bodies = two_bodies()
+    axes = np.array([[0.2, 0.25], [0.2, 0.2], [0.2, 0.15]])
+    assert np.allclose(bodies.volumes, 4 / 3 * np.pi * axes.prod(axis=0), rtol=1e-10)
+    assert np.allclose(bodies.centroids, bodies.centres, atol=1e-12)
+    assert np.allclose(bodies.total_areas[0], 4 * np.pi * 0.04)
+    y = parki.Surface.directions(6)
+    # The height z of a cut is stretched to z + z^2 / 4, whose integrals are those of polynomials.
+    bent = parki.Surface.harmonics(np.stack([y[0], y[1], y[2] + 0.25 * y[2] ** 2]))
+    assert np.allclose(bent.volumes, 4 / 3 * np.pi)
+    assert np.allclose(bent.centroids[:, 0], [0.0, 0.0, 0.15], atol=1e-9)
+
+
+def test_drops_in_a_box_that_shears():
+    """A box that has sheared by whole periods is the same; in between it is a new equation's."""
+    bodies, rate = two_bodies(), 0.4
+    q = np.random.default_rng(1).normal(size=bodies.nodes.shape)
+    gravity = np.array([0.3, -1.0, 0.2])
+
+    def velocities(drops):
+        y = drops.surface.nodes[1]
+        forces = drops.buoyancy(1.0, gravity) - drops.surface.curvature * drops.surface.normals
+        b = drops.right_side(forces, np.stack([rate * y, 0 * y, 0 * y]))
+        return drops(q), b
+
+    sheared = {"xy": 0.3, "whole": 2.3}
+    still = parki.Drops(bodies, 2.0, **BOX)
+    first = velocities(still)
+    for tilt in sheared.values():
+        still.update(bodies, box=parki.lattice(1, 1, 1, xy=tilt))
+        fresh = parki.Drops(bodies, 2.0, **BOX | {"box": parki.lattice(1, 1, 1, xy=0.3)})
+        for one, other in zip(velocities(still), velocities(fresh), strict=True):
+            assert np.abs(one - other).max() < 1e-5 * np.abs(other).max()
+    still.update_positions(bodies.centres, box=parki.lattice(1, 1, 1, xy=1.0))
+    for one, other in zip(velocities(still), first, strict=True):
+        assert np.abs(one - other).max() < 1e-5 * np.abs(other).max()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from green import (
@@ -23,36 +21,81 @@ from scipy.integrate import quad
 import parki
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
+from parki.runtime import get_execution_space
 from parki.surfaces import corrections, dense, plain, series, shapes
-from parki.surfaces.functions import Functions, coefficients
-from parki.surfaces.kernels import LAYERS, SurfacePairs
+from parki.surfaces.blocks import EventPairs, Rows, in_lab
+from parki.surfaces.kernels import LAYERS, NUMBERS
+from parki.surfaces.near import Events, Regularisation
 
 SIGNS = {"outside": 0.0, "mean": 0.5, "inside": 1.0}
 
 
 # ---------------------------------------------------------------- functions and kernels
+def alone(key, r, n, *, n0, e, distance, width=0.0, order=6, whole=0.0, side=0):
+    """Return blocks (rows, columns, pairs) of one event at r = 0 and nodes at -r with normals n."""
+    one, layer = np.ones(1), LAYERS[key]
+    n0, e = (vector[:, None] for vector in (n0, e))
+    unset = {name: np.array([-1]) for name in ("node", "finer", "excluded")}
+    events = Events(
+        target=np.zeros(1, int),
+        n0=n0,
+        directions=e,
+        distance=distance * one,
+        spacing=one,
+        times=one,
+        thin=np.zeros(1, bool),
+        body=np.zeros(1, int),
+        **unset,
+    )
+    space, count = get_execution_space("OpenMP"), r.shape[1]
+    setting = Regularisation(order, side=side, digits=60.0)  # of unbounded reach
+    quadrature = in_lab(space, -r, n, np.ones(count))
+    rows = Rows.of(space, layer, np.array([count]))
+    pairs = EventPairs(
+        *(space, key, events, np.zeros((3, 1)), quadrature, setting),
+        first=0,
+        many=count,
+        width=width,
+    )
+    pairs.fill(rows, 0, np.zeros((layer.rows * layer.columns, 1)), whole=whole)
+    return rows.values.reshape(layer.rows, layer.columns, count), pairs
+
+
 def test_coefficients():
     def integrand(w, n, d):
         return np.exp(-(d**2) * (1 / w**2 - 1)) * (1 - w**2) ** n if w else 0.0
 
-    distances = np.array([0.0, 0.02, 0.9, 1.1, 3.0, 5.8])
-    for d, found in zip(distances, coefficients(np, distances, 7).T, strict=True):
+    vector = np.array([0.0, 0.0, 1.0])
+    for d in (0.0, 0.02, 0.9, 1.1, 3.0, 5.8):
+        given = {"n0": vector, "e": vector, "distance": d, "width": 1.0, "order": 7}
+        _, pairs = alone(("laplace", "u"), vector[:, None], vector[:, None], **given)
         exact = [quad(integrand, 0, 1, (n, d), epsabs=1e-14)[0] for n in range(7)]
-        assert np.allclose(found * np.sqrt(np.pi) / 2, exact, rtol=1e-11, atol=1e-14)
+        found = pairs._arguments["p"][:, 0] * np.sqrt(np.pi) / 2
+        assert np.allclose(found, exact, rtol=1e-11, atol=1e-14)
 
 
 @pytest.mark.parametrize("order", [2, 4, 6])
 @pytest.mark.parametrize("k", [1, 3, 5, 7])
 def test_moments_vanish(order, k):
-    b, first = np.full(400, 0.7), (k - 1) // 2
-    t, weights = np.polynomial.legendre.leggauss(b.size)
+    b, first = 0.7, (k - 1) // 2
+    t, weights = np.polynomial.legendre.leggauss(400)
     t, weights = 50 * (t + 1), 50 * weights
-    p = coefficients(np, b, order)
-    left = np.zeros(b.size, bool)
-    change = Functions(np, t + b**2, b, np.ones_like(b), np.sign(b), p, left)[k]
+    x = np.sqrt(t + b**2)
+    r = np.stack([x, 0 * x, 0 * x])
+    along = np.outer([1.0, 0.0, 0.0], np.ones(x.size))
+
+    def changes(kernel, want):
+        """Return the first number of blocks along x; without a normal n0 there are no jumps."""
+        given = {"n0": np.zeros(3), "e": along[:, 0], "distance": b, "width": 1.0, "order": order}
+        return alone((kernel, want), r, along, **given)[0][0, 0]
+
+    change = {1: changes("laplace", "u"), 3: changes("stokes_sl", "p") / (2 * x)}
+    change[5] = -changes("stokes_dl", "u") / (6 * x**3)
+    traction = changes("stokes_dl", "traction")
+    change[7] = (traction + 4 * change[3] + 24 * x**2 * change[5]) / (60 * x**4)
 
     def moment(m):
-        return (change * t**m) @ weights
+        return (change[k] * t**m) @ weights
 
     moments = [moment(m) for m in range(first, first + order)]
     # The next moment is that of a term, and does not vanish.
@@ -60,39 +103,22 @@ def test_moments_vanish(order, k):
     assert np.abs(moments).max() < 1e-9 * abs(next_moment)
 
 
-class Singular:
-    """1/r^k itself, without a jump."""
-
-    def __init__(self, r, b):
-        self.squared = (r**2).sum(axis=0)
-        self.across = self.squared - b**2
-
-    def __getitem__(self, k):
-        return self.squared ** (-k / 2)
-
-    def jump(self, k):
-        return 0.0
-
-
-@pytest.mark.parametrize("key", LAYERS)
+@pytest.mark.parametrize("key", NUMBERS)
 def test_kernels_are_those_of_sums(key):
     """Densities are unit vectors, which direct sums take."""
     (kernel, want), layer, rng = key, LAYERS[key], np.random.default_rng(0)
-    r, n0, n, e = rng.normal(size=(4, 3, 5))
-    n0, n, e = (v / np.linalg.norm(v, axis=0) for v in (n0, n, e))
-    b, one = rng.normal(size=5), np.ones(1)
-    pairs = SurfacePairs(
-        np, offset=r, normal=n, direction=e, functions=Singular(r, b), n0=n0, distance=b
-    )
-    found, without = layer.block(pairs), replace(pairs, n0=None, distance=None)
-    assert np.allclose(layer.block(without), found)
+    r, n = rng.normal(size=(2, 3, 5))
+    n /= np.linalg.norm(n, axis=0)
+    n0, e = (v / np.linalg.norm(v) for v in rng.normal(size=(2, 3)))
+    one = np.ones(1)
+    found, _ = alone(key, r, n, n0=n0, e=e, distance=0.3, whole=1.0)
     for pair in range(5):
-        at, normal, along = (array[:, pair : pair + 1] for array in (r, n, e))
+        at, normal = (array[:, pair : pair + 1] for array in (r, n))
         norms = normal if SUMS[kernel].normals else None
         for column, unit in enumerate(np.eye(layer.columns)[:, None, :, None]):
             dens = plain.strengths(kernel, unit, normal, one)[0]
             exact = direct_sum(kernel, at, 0 * at, dens, norms, want=layer.want, periodicity=0)
-            exact = plain.rows_of(want, exact[None], along)[0, ..., 0]
+            exact = plain.rows_of(want, exact[None], e[:, None])[0, ..., 0]
             assert np.allclose(found[:, column, pair], exact, rtol=1e-7, atol=1e-8)
 
 
@@ -135,14 +161,17 @@ def test_near_an_ellipsoid(want, bound, place):
     assert green(surface, FAR, want, x, n, inside=float(place < 0)) < bound
 
 
-@pytest.mark.parametrize("place", [*in_the_long_run(None), 0.3])
+@pytest.mark.parametrize(
+    ("finer", "place", "side"),
+    [(3, 0.3, "mean"), (1, None, "outside"), *in_the_long_run((3, None, "mean"))],
+)
 @pytest.mark.parametrize("want", ["p", "traction"])  # equations have both velocities
-def test_both_layers_at_once(want, place):
-    """Their constants are exact for the double layer alone."""
-    surface = ellipsoid(5, 3)
+def test_both_layers_at_once(want, finer, place, side):
+    """Their constants are exact for the double layer alone, and both have jumps."""
+    surface = ellipsoid(5, finer)
     x, n = (None, None) if place is None else surface_points(surface, place)
     f, q = np.random.default_rng(0).normal(size=(2, 3, surface.areas.size))
-    more = {**FREE, "want": want}
+    more = {**FREE, "want": want, "side": side}
     more |= {"directions": n} if want == "traction" and x is not None else {}
     one = surface.single_layer(f, x, **more)
     other = surface.double_layer(q, x, **more)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from parki.core import EwaldOptions
-from parki.interchange import to_host
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.near import Events
 
@@ -76,9 +75,8 @@ def warnings(
 ) -> Iterator[tuple[str, str]]:
     """Yield kinds and texts of warnings, from the events of the nodes."""
     count = surface.kinds.size
-    home, body = (to_host(bodies) for bodies in (surface.body[events.target], events.body))
-    b, pairs = to_host(events.distance), home * count + body
-    crossing = _crossing(to_host(events.target), body, b, pairs, count)
+    body, b, pairs = events.body, events.distance, surface.home[events.target] * count + events.body
+    crossing = _crossing(events.target, body, b, pairs, count)
     if crossing.size:
         yield (
             "overlap",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from parki.runtime.forks import cached_property
 from parki.solving.pairs import pairs_within
 from parki.solving.rotations import frames, quaternions
 from parki.surfaces.shapes import TOUCHING, Shape
-from parki.typing import AnyArray, Array
+from parki.typing import AnyArray, Array, ArrayModule
 
 ROUNDED = 1e-5  # of a distance: more than single precision loses
 MARGIN = 16  # unit roundoffs of coordinates and box within which a target is a node
@@ -40,7 +40,8 @@ class Bodies:
         self.shapes, self.kinds, self.centres, self.frames = tuple(shapes), kinds, centres, frames
         array = as_array("nodes", like)
         self._dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
-        self.xp = get_execution_space(None, array).array_module
+        self.space = get_execution_space(None, array)
+        self.xp = self.space.array_module
         sizes = np.array([shape.areas.size for shape in shapes])
         self.systems = np.concatenate([[0], np.cumsum(sizes[kinds])])
         self.nodes, self.normals = self._placed("nodes"), self._rotated("normals")
@@ -67,10 +68,11 @@ class Bodies:
         moved._copies = self._copies
         return moved
 
-    def alone(self, shape: Shape) -> Bodies:
-        """Return one body of a shape, in its own frame, in double precision on the host."""
+    @staticmethod
+    def alone(shape: Shape, xp: ArrayModule = np) -> Bodies:
+        """Return one body of a shape, in its own frame, in double precision."""
         frame, at = np.eye(3)[None], np.zeros((3, 1))
-        return Bodies([shape], np.zeros(1, int), at, frame, np.empty((3, 0)))
+        return Bodies([shape], np.zeros(1, int), at, frame, xp.empty((3, 0)))
 
     def smooth(self, density: AnyArray) -> Any:
         """Return the parts (..., N) of densities that finer nodes resolve: see `Shape.smooth`."""
@@ -97,13 +99,18 @@ class Bodies:
     def on_device(self, shape: Shape, name: str) -> Any:
         """Return a matrix of a shape in the memory of the nodes, which is copied once."""
         if (shape, name) not in self._copies:
-            self._copies[shape, name] = self.xp.asarray(shape.part(name))
+            self._copies[shape, name] = self.xp.asarray(shape.part(name), order="C")
         return self._copies[shape, name]
+
+    @cached_property
+    def home(self) -> np.ndarray:
+        """The body of each node, shape (N,), on the host."""
+        return np.repeat(np.arange(self.kinds.size), np.diff(self.systems))
 
     @cached_property
     def body(self) -> Any:
         """The body of each node, shape (N,)."""
-        return self.xp.asarray(np.repeat(np.arange(self.kinds.size), np.diff(self.systems)))
+        return self.xp.asarray(self.home)
 
     @cached_property
     def curvature(self) -> Any:
@@ -137,16 +144,33 @@ class Bodies:
             integrals[..., bodies] = weighted[..., index].sum(axis=-1)
         return integrals
 
+    def _of_shapes(self, number: Callable[[Shape], Any]) -> np.ndarray:
+        """Return a number, or numbers, of the shape of each body: shape (B, ...), on the host."""
+        return np.array([number(shape) for shape in self.shapes])[self.kinds]
+
+    def _by_bodies(self, values: np.ndarray) -> Any:
+        return self.xp.asarray(values.astype(self._dtype), order="C")
+
     @cached_property
-    def whole(self) -> Any:
+    def total_areas(self) -> Any:
         """The area of each body, shape (B,)."""
-        return self.integrals(self.xp.ones_like(self.areas))
+        return self._by_bodies(self._of_shapes(lambda shape: shape.areas.sum()))
+
+    @cached_property
+    def volumes(self) -> Any:
+        """The volume of each body, shape (B,)."""
+        return self._by_bodies(self._of_shapes(lambda shape: shape.solid[0]))
+
+    @cached_property
+    def centroids(self) -> Any:
+        """The middle of each body's volume, shape (3, B); frames begin at `centres`."""
+        local = self._of_shapes(lambda shape: shape.solid[1])
+        return self._by_bodies(self.centres + (self.frames @ local[:, :, None])[..., 0].T)
 
     @cached_property
     def arms(self) -> Any:
         """The nodes as seen from their bodies' centres, shape (3, N)."""
-        centres = self.xp.asarray(self.centres)[:, self.body]
-        return self.nodes - centres.astype(self.nodes.dtype)
+        return self._rotated("nodes")
 
     @cached_property
     def mobility(self) -> Any:
@@ -154,15 +178,34 @@ class Bodies:
 
         Moments are the integrals over the surface of velocity and of arm x velocity.
         """
-        xp, arm = self.xp, self.arms.astype(np.float64)
-        first, second = self.integrals(arm), self.integrals(arm[:, None] * arm)
-        matrices, eye = xp.zeros((self.kinds.size, 6, 6)), xp.eye(3)
-        matrices[:, :3, :3] = self.whole[:, None, None] * eye
-        matrices[:, 3:, 3:] = xp.trace(second)[:, None, None] * eye - second.transpose(2, 0, 1)
+        whole = self._of_shapes(lambda shape: shape.areas.sum())
+        first = self._of_shapes(lambda shape: shape.nodes @ shape.areas)
+        second = self._of_shapes(lambda shape: (shape.nodes * shape.areas) @ shape.nodes.T)
+        first = (self.frames @ first[:, :, None])[..., 0].T
+        second = self.frames @ second @ self.frames.transpose(0, 2, 1)
+        matrices, eye = np.zeros((self.kinds.size, 6, 6)), np.eye(3)
+        matrices[:, :3, :3] = whole[:, None, None] * eye
+        matrices[:, 3:, 3:] = np.trace(second, axis1=1, axis2=2)[:, None, None] * eye - second
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):  # first x velocity, spin x first
             matrices[:, 3 + i, j], matrices[:, 3 + j, i] = -first[k], first[k]
             matrices[:, i, 3 + j], matrices[:, j, 3 + i] = first[k], -first[k]
-        return xp.linalg.inv(matrices)
+        return self.xp.asarray(np.linalg.inv(matrices))
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """What kernels of projections take, in the type of the nodes."""
+        home, starts = (
+            self.xp.asarray(array.astype(np.int32)) for array in (self.home, self.systems)
+        )
+        return {
+            "home": home,
+            "starts": starts,
+            "arms": self.arms,
+            "normals": self.normals,
+            "areas": self.areas,
+            "total_areas": self.total_areas,
+            "mobility": self.mobility.astype(self._dtype, copy=False),
+        }
 
     # ------------------------------------------------------------------ close points
     def copies(
@@ -197,11 +240,12 @@ class Bodies:
         size, near = np.ceil(np.log2(radii))[self.kinds], []
         for exponent in np.unique(size):  # one search for bodies of about one size
             bodies = np.flatnonzero(size == exponent)
-            centres = self.xp.asarray(self.centres[:, bodies].astype(self._dtype))
+            centres = self.xp.asarray(self.centres[:, bodies].astype(self._dtype), order="C")
             radius = (1 + ROUNDED) * float(radii[self.kinds[bodies]].max())
             pairs = pairs_within(targets, centres, radius, options)
-            several = pairs.targets, pairs.indices, pairs.displacements
-            i, j, r = (to_host(array) for array in several)
+            several = pairs.indptr, pairs.indices, pairs.displacements
+            ends, j, r = (to_host(array) for array in several)
+            i = np.repeat(np.arange(ends.size - 1), np.diff(ends))
             near.append((i, bodies[j], r.astype(np.float64)))
         i, body, r = (np.concatenate(parts, axis=-1) for parts in zip(*near, strict=True))
         return i, body, r
@@ -270,18 +314,19 @@ class Bodies:
         return all(shape.finer is not None for shape in self.shapes)
 
     @cached_property
-    def _finer_sizes(self) -> Any:
+    def finer_sizes(self) -> Any:
+        """How many finer nodes each body has, shape (B,)."""
         sizes = [0 if shape.finer is None else shape.finer.areas.size for shape in self.shapes]
         return np.array(sizes)[self.kinds]
 
     @cached_property
     def finer_starts(self) -> Any:
         """The first finer node of each body, shape (B,)."""
-        return np.cumsum(self._finer_sizes) - self._finer_sizes
+        return np.cumsum(self.finer_sizes) - self.finer_sizes
 
     def finer(self) -> tuple[Any, ...]:
         """Return nodes, normals and areas of finer nodes, and their bodies."""
-        body = np.repeat(np.arange(self.kinds.size), self._finer_sizes)
+        body = np.repeat(np.arange(self.kinds.size), self.finer_sizes)
         arrays = (
             self._placed("finer.nodes"),
             self._rotated("finer.normals"),

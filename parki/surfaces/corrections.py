@@ -17,41 +17,41 @@ from parki.core import EwaldOptions
 from parki.interchange import to_host
 from parki.memory import require
 from parki.runtime import ExecutionSpace
+from parki.surfaces.blocks import EventPairs, Rows, in_lab
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.dense import FORMS, NearBodies
-from parki.surfaces.kernels import LAYERS
-from parki.surfaces.near import Events, Nodes, Regularisation, blocks
+from parki.surfaces.dense import FORMS, NearBodies, csr_matrix
+from parki.surfaces.kernels import LAYERS, Key, parts_of
+from parki.surfaces.near import Events, Regularisation
 from parki.surfaces.plain import constants
 from parki.surfaces.shapes import TOUCHING
 from parki.typing import AnyArray
 
 # Bytes of a pair of a target and a node, and of each number in its block, as found.
 PAIR, NUMBER = 160.0, 45.0
+DENSE = 16.0  # bytes of a number of a dense matrix, with where its density is
 MOST_DENSE = 1300  # nodes of a body whose events have a dense matrix
 AROUND = 0.75  # node distances from a point of the surface to the nearest node, at most
-AT_ONCE = {False: 1 << 20, True: 1 << 24}  # candidates, by whether they are on a device
 
 
 def events_near(
     surface: Bodies,
     targets: AnyArray,
-    home: AnyArray,
+    home: np.ndarray | None,
     e: AnyArray,
     options: EwaldOptions,
     setting: Regularisation,
-) -> tuple[Events, Any]:
+) -> tuple[Events, np.ndarray]:
     """Return the events of targets with copies of bodies, and their places next to the bodies.
 
     Parameters
     ----------
     targets : array, shape (3, Nt)
-    home : array, shape (Nt,), optional
+    home : ndarray, shape (Nt,), optional
         Bodies whose nodes the targets are: their own copies are left out.
     e : array, shape (3, Nt)
         Directions of tractions.
     """
-    xp, key = surface.xp, (options, setting.farthest)
-    directions = e.astype(np.float64)
+    key, directions = (options, setting.farthest), to_host(e).astype(np.float64)
     if home is not None and key in surface.close:
         events, points = surface.close[key]
         return events._replace(directions=directions[:, events.target]), points
@@ -61,7 +61,7 @@ def events_near(
     x = to_host(targets)[:, target].astype(np.float64)
     image = np.rint(inverse @ (x - surface.centres[:, body] - r))
     if home is not None:
-        others = (to_host(home)[target] != body) | (image != 0).any(axis=0)
+        others = (home[target] != body) | (image != 0).any(axis=0)
         target, body, x, image = (array[..., others] for array in (target, body, x, image))
     points = x - vectors.T @ image
     sizes = np.abs(x).max(axis=0, initial=0.0) + np.abs(vectors).sum(axis=0).max()
@@ -75,11 +75,6 @@ def events_near(
     fine, kinds = surface.has_finer, surface.kinds[body]
     times = np.array([s.finer.times if fine and s.finer else 1.0 for s in surface.shapes])[kinds]
     thin = np.array([s.thin for s in surface.shapes])[kinds]
-    close = np.flatnonzero(np.abs(b) <= setting.farthest * h)
-    host = target, node, finer, excluded, n0, b, h, times, thin, body, points
-    target, node, finer, excluded, n0, b, h, times, thin, body, points = (
-        xp.asarray(array[..., close]) for array in host
-    )
     events = Events(
         target=target,
         node=node,
@@ -93,6 +88,8 @@ def events_near(
         finer=finer,
         excluded=excluded,
     )
+    close = np.flatnonzero(np.abs(b) <= setting.farthest * h)
+    events, points = events.some(close), points[:, close]
     if home is not None:
         surface.close[key] = events, points
     return events, points
@@ -112,58 +109,12 @@ def _nearest_only(
 
 def left_out(events: Events, count: int) -> np.ndarray | None:
     """Return the node whose pair with each target the sum leaves out, or -1; None for no pair."""
-    excluded = to_host(events.excluded)
-    there = np.flatnonzero(excluded >= 0)
+    there = np.flatnonzero(events.excluded >= 0)
     if not there.size:
         return None
     nodes = np.full(count, -1)
-    nodes[to_host(events.target)[there]] = excluded[there]
+    nodes[events.target[there]] = events.excluded[there]
     return nodes
-
-
-def pairs_of(
-    surface: Bodies,
-    events: Events,
-    points: AnyArray,
-    nodes: tuple[Any, ...],
-    starts: AnyArray,
-    setting: Regularisation,
-    check: Callable[[int], None],
-) -> Nodes:
-    """Return the pairs of events and nodes of their bodies: nodes, normals and areas are given.
-
-    ``starts`` are the first nodes of bodies, and one more; ``check`` refuses a number of pairs.
-    """
-    xp, (positions, normals, areas) = surface.xp, (array.astype(np.float64) for array in nodes)
-    fine = starts is not surface.systems
-    parts: list[Any] = []
-    begins, sizes = xp.asarray(starts), np.diff(starts)
-    radius, least = (
-        setting.radius(surface.has_finer) * events.spacing,
-        TOUCHING * events.spacing / events.times,
-    )
-    count, body = 0, to_host(events.body)
-    for size in np.unique(sizes):
-        mine = np.flatnonzero(sizes[body] == size)
-        step = max(1, AT_ONCE[xp is not np] // int(size))
-        for first in range(0, mine.size, step):
-            some = xp.asarray(mine[first : first + step])
-            index = begins[events.body[some]][:, None] + xp.arange(int(size))
-            r = points[:, some, None] - positions[:, index]
-            squared = (r**2).sum(axis=0)
-            if fine:
-                out = squared < least[some, None] ** 2
-            else:
-                out = (index == events.excluded[some, None]) | (squared == 0)
-            event, node = xp.nonzero(squared < radius[some, None] ** 2)
-            count += event.size
-            check(count)
-            parts.append((some[event], index[event, node], r[:, event, node], out[event, node]))
-    nothing = xp.zeros(0, int), xp.zeros(0, int), xp.zeros((3, 0)), xp.zeros(0, bool)
-    event, node, r, out = (
-        xp.concatenate(pieces, axis=-1) for pieces in zip(nothing, *parts, strict=True)
-    )
-    return Nodes(normals, areas, event=event, index=node, r=r, excluded=out)
 
 
 @dataclass(frozen=True)
@@ -191,11 +142,11 @@ class Near:
 
 
 def near_matrices(
-    key: tuple[str, str],
+    key: Key,
     surface: Bodies,
     *,
     targets: AnyArray,
-    home: AnyArray,
+    home: np.ndarray | None,
     e: AnyArray,
     options: EwaldOptions,
     setting: Regularisation,
@@ -208,50 +159,102 @@ def near_matrices(
     ParkiMemoryError
         If there is no room for their matrices.
     """
-    layer, xp = LAYERS[key], surface.xp
     events, points = events_near(surface, targets, home, e, options, setting)
-    numbers, what = layer.rows * layer.columns, "near the surface"
+    near, total = NearBodies(space, surface, key, events, points, setting), targets.shape[1]
+    numbers, what = near.layer.rows * near.layer.columns, "near the surface"
     remedy = "give fewer targets at a time, or ask for less accuracy"
-    count, total = events.distance.size, targets.shape[1]
     sizes = np.diff(surface.systems)
     if surface.has_finer and sizes.max() <= MOST_DENSE:
-        needed = 12.0 * numbers * float(sizes[to_host(events.body)].sum())
-        require(space, needed, f"corrections of {count:.3g} targets {what}", remedy)
-        form = FORMS[space.on_device]
-        return Near(events, form(NearBodies(surface, layer, events, points, setting), total))
+        needed = DENSE * numbers * float(sizes[events.body].sum())
+        require(space, needed, f"corrections of {events.body.size:.3g} targets {what}", remedy)
+        return Near(events, FORMS[space.on_device](near, total))
 
     def check(pairs: int) -> None:
         needed = pairs * (PAIR + NUMBER * numbers)
         require(space, needed, f"corrections of {pairs:.3g} pairs {what}", remedy)
 
-    arrays, fine = (surface.nodes, surface.normals, surface.areas), None
-    nodes = pairs_of(surface, events, points, arrays, surface.systems, setting, check)
-    counts = [surface.areas.size]
-    if surface.has_finer:
-        finer = surface.finer()
-        counts.append(finer[2].size)
-        starts = np.append(surface.finer_starts, counts[1])
-        fine = pairs_of(surface, events, points, finer[:3], starts, setting, check)
-    levels = blocks(
-        xp, layer, events, nodes, fine, setting, lambda: _constants(key, surface, events, points)
-    )
-    sizes_of = zip(levels, counts, strict=True)
-    matrices = [level.matrix(xp, events, (total, n)) for level, n in sizes_of]
+    sorted_events = near.some(np.argsort(events.target, kind="stable"))
+    matrices = by_pairs(sorted_events, total, check)
     return Near(events, matrices[:1], finer=matrices[1] if surface.has_finer else None)
 
 
-def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: AnyArray) -> Any:
-    """Return the sums of constants over the body of each event, (rows, columns, n)."""
-    xp, body = surface.xp, to_host(events.body)
+def by_pairs(near: NearBodies, count: int, check: Callable[[int], None]) -> list[Any]:
+    """Return sparse matrices of close pairs, from densities at nodes and at the finer ones.
+
+    Parameters
+    ----------
+    near : NearBodies
+        Its events are sorted by targets.
+    count : int
+        The number of targets.
+    check : callable
+        It refuses a number of pairs.
+    """
+    surface, events, setting = near.surface, near.events, near.setting
+    parts, sizes = parts_of(near.key), np.diff(surface.systems)
+    apart, radius = events.spacing / events.times, setting.radius(surface.has_finer)
+    common = {"radius": radius * events.spacing}
+    nodes = {
+        "first": surface.systems[events.body],
+        "many": sizes[events.body],
+        "excluded": events.excluded,
+        "node": events.node,
+    }
+    # The last nodes are those that kernels are regularised on.
+    levels: list[Any] = [((surface.nodes, surface.normals, surface.areas), nodes)]
+    if surface.has_finer:
+        many = surface.finer_sizes[events.body]
+        first = surface.finer_starts[events.body]
+        levels.append(
+            (surface.finer()[:3], {"first": first, "many": many, "close": TOUCHING * apart})
+        )
+    levels[-1][1]["width"] = setting.width * apart
+    launches, levels_rows = [], []
+    for arrays, own in levels:
+        quadrature, more = in_lab(near.space, *arrays), common | own
+        launches.append(
+            [
+                EventPairs(near.space, part, events, near.points, quadrature, setting, **more)
+                for part, _ in parts
+            ]
+        )
+        counts = launches[-1][0].near()
+        check(int(counts.sum()))
+        levels_rows.append(Rows.of(near.space, near.layer, counts, indexed=True))
+    for n, (part, column) in enumerate(parts):
+        constants_wanted = setting.constants and LAYERS[part].exact is not None
+        sums = _constants(part, near) if constants_wanted else near.sums(LAYERS[part])
+        for pairs, rows in zip(launches, levels_rows, strict=True):
+            last = pairs is launches[-1]
+            # Nodes change to a smooth kernel, which finer nodes have less than the regularised one.
+            smooth = 0.0 if not surface.has_finer else -1.0 if last else 1.0
+            pairs[n].fill(rows, column, sums, smooth=smooth)
+        for pairs, rows in zip(launches, levels_rows, strict=True):
+            pairs[n].share(rows)
+    return [
+        csr_matrix(near, rows, count, int(arrays[2].size))
+        for rows, (arrays, _) in zip(levels_rows, levels, strict=True)
+    ]
+
+
+def _constants(key: Key, near: NearBodies) -> Any:
+    """Return the sums of constants over the body of each event, (rows columns, n)."""
+    surface, events, body = near.surface, near.events, near.events.body
+    xp, layer = surface.xp, LAYERS[key]
+    if not body.size:
+        return near.sums(layer)
     order = np.argsort(body, kind="stable")
     bodies, starts = np.unique(body[order], return_index=True)
     sizes = np.diff(surface.systems)[bodies]
-    at = xp.asarray(np.concatenate([np.arange(*surface.systems[k : k + 2]) for k in bodies]))
+    at = np.concatenate([np.arange(*surface.systems[k : k + 2]) for k in bodies])
     systems = [*starts.tolist(), order.size], np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    arrays = surface.nodes[:, at], surface.normals[:, at], surface.areas[at]
-    there, back = xp.asarray(order), xp.asarray(np.argsort(order))
-    positions = xp.ascontiguousarray(points[:, there])
-    whole = (positions, *(xp.ascontiguousarray(a.astype(np.float64)) for a in arrays))
-    excluded = to_host(events.excluded)[order]
-    labels = (excluded, to_host(at)) if (excluded >= 0).any() else None
-    return constants(xp, key, whole, events.directions[:, there], systems, labels)[..., back]
+    arrays = (to_host(array) for array in (surface.nodes, surface.normals, surface.areas))
+    whole = *(array[..., at].astype(np.float64) for array in arrays), events.directions[:, order]
+    positions, *nodes, e = (
+        xp.asarray(array, order="C") for array in (near.points[:, order], *whole)
+    )
+    excluded = events.excluded[order]
+    labels = (excluded, at) if (excluded >= 0).any() else None
+    sums = constants(xp, key, (positions, *nodes), e, systems, labels)
+    back = np.argsort(order)
+    return xp.ascontiguousarray(sums.reshape(-1, order.size)[:, xp.asarray(back)])

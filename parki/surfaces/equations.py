@@ -16,67 +16,17 @@ import numpy as np
 
 from parki.core import EwaldOptions, like_points, linear_operator, take_options
 from parki.errors import ParkiValueError, by_words
-from parki.interchange import as_given, finite
+from parki.interchange import as_given, finite, to_host
 from parki.memory import require, telling
 from parki.runtime.forks import MadeAnew
 from parki.surfaces.apart import AT_NODES, LayerUse
-from parki.surfaces.bodies import Bodies
+from parki.surfaces.bodies import Bodies, numbers
 from parki.surfaces.layer import SurfaceLayer, alone, flat_hint
 from parki.surfaces.near import Regularisation
+from parki.surfaces.projections import motion, projected, resultants, rigid, with_moments
 from parki.surfaces.self_matrix import self_parts, self_products
 from parki.surfaces.shapes import Shape
-from parki.typing import AnyArray, Array, ArrayModule, ArrayT, OptionKeywords, Unpack
-
-# Forces, torques and rigid motions of bodies, about their centres, from arrays (k, 3, N) or (3, N)
-# of densities and velocities at the nodes of all bodies.
-
-
-def resultants(surface: Bodies, forces: AnyArray) -> tuple[Any, Any]:
-    """Return forces and torques (..., 3, B) of forces per area."""
-    turning = _cross(surface.xp, surface.arms, forces)
-    moments = surface.integrals(surface.xp.concatenate([forces, turning], axis=-2))
-    return moments[..., :3, :], moments[..., 3:, :]
-
-
-def rigid(surface: Bodies, velocity: AnyArray, spin: AnyArray) -> Any:
-    """Return velocities of the nodes of bodies that move and turn, (..., 3, B) each."""
-    at, turning = (_at_nodes(surface, vectors) for vectors in (velocity, spin))
-    return at - _cross(surface.xp, surface.arms, turning)
-
-
-def motion(surface: Bodies, velocities: AnyArray) -> tuple[Any, Any]:
-    """Return the rigid motion of each body that is nearest to velocities, (..., 3, B) each.
-
-    Nearest in the mean square over the surface: the six moments of the difference vanish.
-    """
-    first, second = resultants(surface, velocities)
-    return _with_moments(surface, first, second)
-
-
-def normal_part(surface: Bodies, velocities: AnyArray) -> Any:
-    """Return the normals times the mean flux of each body, shape (..., 3, N)."""
-    flux = surface.integrals((velocities * surface.normals).sum(axis=-2))
-    return _at_nodes(surface, flux / surface.whole)[..., None, :] * surface.normals
-
-
-def _with_moments(surface: Bodies, first: AnyArray, second: AnyArray) -> tuple[Any, Any]:
-    """Return the rigid motions with these integrals over the surface, and moments."""
-    xp = surface.xp
-    moments = xp.moveaxis(xp.concatenate([first, second], axis=-2), -1, -2)[..., None]
-    motions = (surface.mobility @ moments)[..., 0]
-    motions = xp.moveaxis(motions, -1, -2).astype(first.dtype)
-    return motions[..., :3, :], motions[..., 3:, :]
-
-
-def _at_nodes(surface: Bodies, values: AnyArray) -> Any:
-    return values[..., surface.body].astype(surface.nodes.dtype)
-
-
-def _cross(xp: ArrayModule, a: AnyArray, b: AnyArray) -> Any:
-    """Return the product of vectors along the last axis but one."""
-    (x, y, z), (u, v, w) = (xp.moveaxis(vectors, -2, 0) for vectors in (a, b))
-    return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-2)
-
+from parki.typing import AnyArray, Array, ArrayT, Box, OptionKeywords, Unpack
 
 MATRICES = 4  # of a body's size, which an inverse takes at a time
 SINGULAR = 1e12  # condition of a body's own matrix, whose inverse is then of no use
@@ -136,19 +86,24 @@ class Equation(MadeAnew):
         return self.layer.surface
 
     @alone
-    def update_positions(self, centres: Array, rotations: AnyArray = None) -> None:
+    def update_positions(
+        self, centres: Array, rotations: AnyArray = None, *, box: Box | None = None
+    ) -> None:
         """Move the bodies, which keep their own parts: see `LayerPlan.update_positions`."""
-        self.layer.update_positions(centres, rotations)
+        self.layer.update_positions(centres, rotations, box=box)
 
     @alone
-    def update(self, surface: Bodies) -> None:
-        """Give the equation another surface, such as the same drops after they have deformed."""
-        self.layer.update(surface)
+    def update(self, surface: Bodies, *, box: Box | None = None) -> None:
+        """Give the equation another surface, such as the same drops after they have deformed.
+
+        ``box`` is the present one, such as one that shears. Default: as before.
+        """
+        self.layer.update(surface, box=box)
 
     # ------------------------------------------------------------------ what equations are made of
     def _before(self, surface: Bodies, q: AnyArray) -> Any:
         """Return V q, the density of the layer."""
-        return q - normal_part(surface, q)
+        return projected(surface, q, itself=1.0, flux=-1.0)
 
     def _after(self, surface: Bodies, values: AnyArray) -> Any:
         """Return W applied to values of the layer."""
@@ -220,13 +175,14 @@ class Equation(MadeAnew):
             require(
                 layer.space, MATRICES * 8.0 * size**2, "the matrix of a body's own part", remedy
             )
-            body, layer_matrix = self.surface.alone(shape), layer.whole_matrix(shape)
+            xp = self.surface.xp
+            body, layer_matrix = Bodies.alone(shape, xp), xp.asarray(layer.whole_matrix(shape))
             columns = self._applied(
                 body,
-                np.eye(size).reshape(size, 3, -1),
+                xp.asarray(np.eye(size).reshape(size, 3, -1)),
                 lambda q: (q.reshape(size, -1) @ layer_matrix.T).reshape(size, 3, -1),
             )
-            matrix = columns.reshape(size, -1).T
+            matrix = to_host(columns).reshape(size, -1).T
             inverse = np.linalg.inv(matrix)
             condition = np.linalg.norm(matrix, 1) * np.linalg.norm(inverse, 1)
             if not condition < SINGULAR:
@@ -256,8 +212,9 @@ class Equation(MadeAnew):
         surface = self.surface
         if self._other is None:
             self._other = self.layer.beside("stokes_sl")
-        elif self._other.surface is not surface:
-            self._other.update(surface)
+        box, before = self.layer.options.box, self._other.options.box
+        if self._other.surface is not surface or box != before:
+            self._other.update(surface, box=None if box == before else box)
         with by_words({"density": "forces or torques"}):
             return self._other(density) / (8 * np.pi)
 
@@ -292,8 +249,7 @@ class RigidSurfaces(Equation):
     _use = LayerUse(nested=False)
 
     def _beside(self, surface: Bodies, q: AnyArray) -> Any:
-        velocity, spin = motion(surface, q)
-        return rigid(surface, velocity, spin) - q / 2
+        return projected(surface, q, itself=-0.5, rigid=1.0)
 
     @alone
     def spread(self, forces: AnyArray = None, torques: AnyArray = None) -> Any:
@@ -302,7 +258,7 @@ class RigidSurfaces(Equation):
         nothing = self.surface.xp.zeros(shape, self.layer.dtype)
         forces = nothing if forces is None else self._checked("forces", forces, shape)
         torques = nothing if torques is None else self._checked("torques", torques, shape)
-        velocity, spin = _with_moments(self.surface, forces, torques)
+        velocity, spin = with_moments(self.surface, forces, torques)
         return rigid(self.surface, velocity, spin)
 
     @alone
@@ -352,16 +308,17 @@ class FirstKind(Equation):
 
     def _beside(self, surface: Bodies, q: AnyArray) -> Any:
         # What the layer lacks, of about its size: the radius of a sphere with as much area.
-        size = (surface.whole / (16 * np.pi)) ** 0.5
-        rest = q - surface.smooth(q) + normal_part(surface, q)
+        size = (surface.total_areas / (16 * np.pi)) ** 0.5
+        rest = projected(surface, q, itself=1.0, flux=1.0) - surface.smooth(q)
         return size[surface.body] * rest
 
     @alone
     def right_side(self, velocities: ArrayT) -> ArrayT:
         """Return the right side for velocities (3, N) at the nodes."""
         u = self._checked("velocities", velocities)
-        u = u - normal_part(self.surface, u)
-        return as_given(self.surface.smooth(u), velocities)
+        return as_given(
+            self.surface.smooth(projected(self.surface, u, itself=1.0, flux=-1.0)), velocities
+        )
 
     @alone
     def resultants(self, density: ArrayT) -> tuple[ArrayT, ArrayT]:
@@ -425,6 +382,38 @@ class Drops(Equation):
         self, surface: Bodies, q: AnyArray, layer: Callable[[Any], Any], transposed: bool = False
     ) -> Any:
         return 1 * q if self.ratio == 1 else super()._applied(surface, q, layer, transposed)
+
+    @alone
+    def buoyancy(self, difference: AnyArray, gravity: AnyArray) -> Any:
+        """Return the forces per area of weight less buoyancy, shape (3, N), for `right_side`.
+
+        They are normal to the surface: f = difference (g.x) n, with x from the drop's centre. Added
+        up over a drop they are the difference of densities times gravity and volume. What is left
+        of gravity is a pressure. In a periodic box another one holds fluid and drops together.
+
+        Parameters
+        ----------
+        difference : float, or array of shape (B,)
+            Density of the drops less the fluid's.
+        gravity : array, shape (3,)
+            Acceleration; it points down.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+        """
+        surface = self.surface
+        excess, g = numbers("difference", difference), numbers("gravity", gravity)
+        if excess.shape not in ((), (surface.kinds.size,)):
+            raise ParkiValueError(
+                f"difference has shape {excess.shape}; expected a number, or {surface.kinds.size}, "
+                "one for each drop"
+            )
+        if g.shape != (3,):
+            raise ParkiValueError(f"gravity has shape {g.shape}; expected (3,)")
+        by_body = np.broadcast_to(excess, surface.kinds.shape)
+        local = surface.xp.asarray((g[:, None] * by_body)[:, surface.home].astype(self.layer.dtype))
+        return (local * surface.arms).sum(axis=0) * surface.normals
 
     @alone
     def right_side(self, forces: Array, flow: AnyArray = None) -> Any:

@@ -27,7 +27,7 @@ from parki.interchange import (
     shown,
 )
 from parki.memory import telling
-from parki.runtime import ExecutionSpace, get_execution_space
+from parki.runtime import ExecutionSpace
 from parki.runtime.forks import MadeAnew
 from parki.surfaces import apart, corrections, plain, self_matrix
 from parki.surfaces.bodies import Bodies
@@ -35,7 +35,7 @@ from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Regularisation
 from parki.surfaces.placed import PlacedLayer
 from parki.surfaces.shapes import Shape
-from parki.typing import AnyArray, Array, ArrayT
+from parki.typing import AnyArray, Array, ArrayT, Box
 
 WORDS = {"dens": "density", "trg": "targets", "src": "nodes"}  # what sums call them
 
@@ -153,7 +153,7 @@ class SurfaceLayer(MadeAnew):
 
     def whole_matrix(self, shape: Shape) -> np.ndarray:
         """Return the layer of a body alone at its own nodes, in its frame, as a matrix."""
-        return self_matrix.whole_matrix(self._key, shape, self._regularisation)
+        return self_matrix.whole_matrix(self._key, shape, self._regularisation, self.space)
 
     def _check_directions(self, directions: AnyArray) -> Any:
         if directions is None:
@@ -172,8 +172,8 @@ class SurfaceLayer(MadeAnew):
             )
         return array.copy()
 
-    def _place(self, surface: Bodies) -> None:
-        """Take a surface, with the sum and the near pairs for it; or change nothing."""
+    def _place(self, surface: Bodies, box: Box | None = None) -> None:
+        """Take a surface and a box, with the sum and the near pairs for them; or change nothing."""
         if not isinstance(surface, Bodies):
             raise ParkiTypeError(f"surface is {shown(surface)}; expected a parki.Surface")
         xp, at_nodes = surface.xp, self._targets is None
@@ -187,16 +187,16 @@ class SurfaceLayer(MadeAnew):
         e = e if e.shape == targets.shape else xp.zeros(targets.shape)
         if text := apart.too_curved(surface, self._regularisation.width):
             self._tell("curvature", text)
-        space = get_execution_space(None, surface.nodes)
+        options = self.options if box is None else self.options.deformed(box)
         with by_words(WORDS):
-            self_parts, near = self._corrections(surface, e, self._regularisation, space)
+            self_parts, near = self._corrections(surface, e, self._regularisation, options)
             if at_nodes:
-                for kind, text in apart.warnings(surface, near.events, self.options, self._use):
+                for kind, text in apart.warnings(surface, near.events, options, self._use):
                     self._tell(kind, text)
             excluded = corrections.left_out(near.events, targets.shape[1])
-            self._sum(
-                surface, targets, PlacedLayer(surface, self._layer, e, self_parts, near, excluded)
-            )
+            placed = PlacedLayer(surface, self._layer, e, self_parts, near, excluded)
+            self._sum(surface, targets, placed, options, box)
+        self.options = options
 
     def _tell(self, name: str, message: str) -> None:
         """Warn, unless the plan has warned of this before."""
@@ -204,16 +204,23 @@ class SurfaceLayer(MadeAnew):
             warn(message)  # which may be an error, the next time as well
             self._told.add(name)
 
-    def _sum(self, surface: Bodies, targets: AnyArray, placed: PlacedLayer) -> None:
+    def _sum(
+        self,
+        surface: Bodies,
+        targets: AnyArray,
+        placed: PlacedLayer,
+        options: EwaldOptions,
+        box: Box | None,
+    ) -> None:
         """Sum at other places, by the plan so far where no targets touch nodes.
 
         Sums leave out pairs of targets and nodes that touch, since no correction has the digits
         that they would lose there. Such a plan is made anew.
         """
-        kernel, options, excluded = self._key[0], self.options, placed.excluded
+        kernel, excluded = self._key[0], placed.excluded
         normals = surface.normals if SUMS[kernel].normals else None
         if self._plan is not None and excluded is None and self._placed.excluded is None:
-            self._plan.place(targets, surface.nodes, normals, placed)
+            self._plan.place(targets, surface.nodes, normals, placed, box)
             return
         labels = None
         if excluded is not None:
@@ -233,15 +240,19 @@ class SurfaceLayer(MadeAnew):
         self._plan = plan
 
     def _corrections(
-        self, surface: Bodies, e: AnyArray, regularisation: Regularisation, space: ExecutionSpace
+        self,
+        surface: Bodies,
+        e: AnyArray,
+        regularisation: Regularisation,
+        options: EwaldOptions,
     ) -> tuple[Any, Any]:
         """Return the bodies' own matrices, and the matrices of near pairs."""
-        targets, home, parts = self._targets, None, []
+        targets, home, parts, space = self._targets, None, [], surface.space
         if targets is None:
-            targets, home = surface.nodes, surface.body
+            targets, home = surface.nodes, surface.home
             parts = self_matrix.self_parts(
                 surface,
-                lambda shape: self_matrix.self_matrix(self._key, shape, regularisation),
+                lambda shape: self_matrix.self_matrix(self._key, shape, regularisation, space),
                 np.float64,
             )
         near = corrections.near_matrices(
@@ -250,7 +261,7 @@ class SurfaceLayer(MadeAnew):
             targets=targets,
             home=home,
             e=e,
-            options=self.options,
+            options=options,
             setting=regularisation,
             space=space,
         )
@@ -355,14 +366,16 @@ class SurfaceLayer(MadeAnew):
         placed, wider = self._placed, self._regularisation.wider()
         values: Any = self(density)
         change, size = placed.corrections(q), abs(values).max()
-        parts, near = self._corrections(placed.surface, placed.e, wider, self.space)
+        parts, near = self._corrections(placed.surface, placed.e, wider, self.options)
         other = placed._replace(self_parts=parts, near=near).corrections(q)
         last = placed.surface.last_degrees(q).astype(q.dtype).reshape((-1, *self._shapes[1]))
         unresolved = abs(self(last)).max()
         return float((abs(change - other).max() + unresolved) / size) if change.size else 0.0
 
     @alone
-    def update_positions(self, centres: Array, rotations: AnyArray = None) -> None:
+    def update_positions(
+        self, centres: Array, rotations: AnyArray = None, *, box: Box | None = None
+    ) -> None:
         """Move the bodies: their own corrections turn with them, near pairs are found anew.
 
         On an error they stay where they were.
@@ -371,16 +384,18 @@ class SurfaceLayer(MadeAnew):
         ----------
         centres : array, shape (3, B)
         rotations : see `Surface.moved`
+        box : array, shape (3, 3), or 3 lengths
+            The present box: see `parki.Plan.update_points`. Default: as before.
         """
-        self._place(self.surface.moved(centres, rotations))
+        self._place(self.surface.moved(centres, rotations), box)
 
     @alone
-    def update(self, surface: Bodies) -> None:
+    def update(self, surface: Bodies, *, box: Box | None = None) -> None:
         """Give the plan another surface, such as the same bodies after they have deformed.
 
-        On an error it keeps the one it has.
+        On an error it keeps the one it has. For ``box`` see `update_positions`.
         """
-        self._place(surface)
+        self._place(surface, box)
 
     @property
     def gap(self) -> float:

@@ -18,14 +18,16 @@ import numpy as np
 from numpy.polynomial.legendre import legder, leggauss, legval
 from numpy.typing import DTypeLike
 
-from parki.solving.pairs import near_pairs, sparse
+from parki.interchange import to_host
+from parki.runtime import ExecutionSpace
+from parki.solving.pairs import sparse
+from parki.surfaces.blocks import EventPairs, Quadrature, Rows, in_lab
 from parki.surfaces.bodies import MARGIN, Bodies
-from parki.surfaces.dense import finer_matrix, plain_matrix, rules_of
-from parki.surfaces.functions import Singular
-from parki.surfaces.kernels import LAYERS, Layer, SurfacePairs
-from parki.surfaces.near import Events, Nodes, Regularisation, blocks
-from parki.surfaces.plain import FREE, constants
-from parki.surfaces.series import Sphere, directions, tangents
+from parki.surfaces.corrections import by_pairs
+from parki.surfaces.dense import NearBodies, corrections
+from parki.surfaces.kernels import LAYERS, Key, parts_of
+from parki.surfaces.near import Events, Regularisation
+from parki.surfaces.series import directions, tangents
 from parki.surfaces.shapes import Shape
 from parki.typing import AnyArray, ArrayModule
 
@@ -34,19 +36,17 @@ KEPT = 2**22  # numbers in tables that are kept
 UNIT = float(np.finfo(float).eps)
 
 
-def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray:
+def polar_matrix(near: NearBodies, shape: Any) -> np.ndarray:
     """Return a layer of a body alone at its own nodes, (rows, n, columns, n).
 
     Parameters
     ----------
+    near : NearBodies
+        Its nodes.
     shape : Shape
         With a ``sphere``.
-    side : int
-        1 is the limit from outside, -1 from inside, 0 the mean.
-    exact : bool
-        Whether to make the layer exact for constants.
     """
-    sphere: Sphere = shape.sphere
+    layer, setting, sphere = near.layer, near.setting, shape.sphere
     around, count = 2 * sphere.densities + 2, shape.areas.size
     matrix = np.empty((layer.rows, count, layer.columns, count))
     of_points, of_nodes = (
@@ -58,21 +58,19 @@ def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray
         nodes = np.arange(ring * around, (ring + 1) * around)
         normal = np.cross(x @ first.T, x @ second.T, axis=0)
         size = np.sqrt((normal**2).sum(axis=0))
-        r = shape.nodes[:, nodes, None] - x @ values.T
-        functions = Singular(np, (r**2).sum(axis=0), size * weights)
-        e = shape.normals[:, nodes, None]
-        block = layer.block(
-            SurfacePairs(np, offset=r, normal=normal / size, direction=e, functions=functions)
-        )
+        arrays = x @ values.T, normal / size, size * weights
+        quadrature = in_lab(near.space, *(array.reshape(*array.shape[:-2], -1) for array in arrays))
+        many = weights.size
+        block = _plain(near.some(nodes), quadrature, many, many * np.arange(around))
         rows = block @ densities
         for node, index in zip(nodes, of_nodes, strict=True):
-            matrix[:, node, :, index] = rows[:, :, node % around].transpose(2, 0, 1)
+            matrix[:, node, :, index] = rows[:, node % around].transpose(2, 0, 1)
     every = np.arange(count)
-    if exact and layer.exact is not None:
-        inside = np.full(count, 0.5 * (1 - side))
-        missing = layer.missing(np, inside, matrix.sum(axis=3).transpose(0, 2, 1))
+    if setting.constants and layer.exact is not None:
+        inside = np.full(count, 0.5 * (1 - setting.side))
+        missing = layer.missing(inside, matrix.sum(axis=3).transpose(0, 2, 1))
     else:
-        missing = 0.5 * side * layer.jumps(np, shape.normals, shape.normals)
+        missing = 0.5 * setting.side * layer.jumps(shape.normals, shape.normals)
     matrix[:, every, :, every] += missing.transpose(2, 0, 1)
     return matrix
 
@@ -124,27 +122,39 @@ def _kept(order: int, densities: int) -> list[tuple[np.ndarray, ...]]:
     return list(_computed(order, densities))
 
 
-def self_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
+def self_matrix(key: Key, shape: Shape, setting: Regularisation, space: ExecutionSpace) -> Any:
     """Return the correction of a body's sum at its own nodes, in its frame, (rows n, columns n).
 
-    A sparse matrix, or with finer nodes a dense one.
+    A sparse matrix of SciPy, or with finer nodes a dense one of NumPy; kernels of the space
+    compute it.
     """
     if (key, setting) not in shape.matrices:
-        shape.matrices[key, setting] = _self_matrix(key, shape, setting)
+        shape.matrices[key, setting] = _self_matrix(key, shape, setting, space)
     return shape.matrices[key, setting]
 
 
-def _self_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
-    layer, count, finer = LAYERS[key], shape.areas.size, shape.finer
-    if finer is not None and layer.parts:
-        return np.concatenate([_self_matrix(part, shape, setting) for part in layer.parts], axis=1)
+def _self_matrix(key: Key, shape: Shape, setting: Regularisation, space: ExecutionSpace) -> Any:
+    layer, count = LAYERS[key], shape.areas.size
+    if shape.finer is not None and layer.parts:
+        parts = [_self_matrix(part, shape, setting, space) for part in layer.parts]
+        return np.concatenate(parts, axis=1)
+    near = _own_nodes(key, shape, setting, space)
     if shape.sphere is not None and layer.jump is not None:
-        whole = polar_matrix(layer, shape, setting.side, setting.constants)
-        return (whole - _plain(layer, shape)).reshape(layer.rows * count, -1)
-    every, h, zeros = np.arange(count), shape.spacing, np.zeros(count)
-    times = np.full(count, 1.0 if finer is None else finer.times)
-    thin = np.full(count, shape.thin)
-    normals = shape.normals
+        matrix = polar_matrix(near, shape) - _plain_of(near)
+    elif shape.finer is not None:
+        matrix = np.asarray(to_host(corrections(near, count, False).values))
+    else:
+        (sparse_matrix,) = by_pairs(near, count, lambda pairs: None)
+        return to_host(sparse_matrix)
+    return matrix.reshape(layer.rows * count, -1)
+
+
+def _own_nodes(
+    key: Key, shape: Shape, setting: Regularisation, space: ExecutionSpace
+) -> NearBodies:
+    """Return the nodes of a body alone, as events near itself."""
+    count, normals = shape.areas.size, shape.normals
+    every, zeros = np.arange(count), np.zeros(count)
     margin = np.full(count, MARGIN * UNIT * shape.radius)
     node, _, fine = shape.at(shape.nodes, margin)[1]
     events = Events(
@@ -153,49 +163,50 @@ def _self_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) ->
         n0=normals,
         directions=normals,
         distance=zeros,
-        spacing=h,
-        times=times,
-        thin=thin,
+        spacing=shape.spacing,
+        times=np.full(count, 1.0 if shape.finer is None else shape.finer.times),
+        thin=np.full(count, shape.thin),
         body=0 * every,
         finer=fine,
         excluded=node,
     )
-    if finer is not None:
-        rules = rules_of(np, shape, shape.part)
-        matrix = finer_matrix(np, layer, events, shape.nodes, rules, setting).transpose(0, 2, 1, 3)
-        return (matrix - _plain(layer, shape)).reshape(layer.rows * count, -1)
-    pairs = near_pairs(shape.nodes, shape.nodes, setting.radius(False) * h.max(), FREE)
-    event, index = (np.concatenate([part, every]) for part in (pairs.targets, pairs.indices))
-    r = np.concatenate([pairs.displacements, np.zeros((3, count))], axis=1)
-    (level,) = blocks(
-        np,
-        layer,
-        events,
-        Nodes(normals, shape.areas, event, index, r, event == index),
-        None,
-        setting,
-        lambda: constants(
-            np, key, (shape.nodes, shape.nodes, normals, shape.areas), normals, None, None
-        ),
-    )
-    return level.matrix(np, events, (count, count))
+    body = Bodies.alone(shape, space.array_module)
+    return NearBodies(space, body, key, events, shape.nodes, setting)
 
 
-def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> np.ndarray:
+def whole_matrix(
+    key: Key, shape: Shape, setting: Regularisation, space: ExecutionSpace
+) -> np.ndarray:
     """Return a body's layer at its own nodes, in its frame, sum and correction, as one matrix."""
-    layer, count = LAYERS[key], shape.areas.size
-    corrected = self_matrix(key, shape, setting)
+    corrected = self_matrix(key, shape, setting, space)
     dense = corrected if isinstance(corrected, np.ndarray) else corrected.toarray()
-    matrix: np.ndarray = dense.reshape(layer.rows, count, layer.columns, count).copy()
-    matrix += _plain(layer, shape)
-    return matrix.reshape(dense.shape)
+    plain = _plain_of(_own_nodes(key, shape, setting, space))
+    return np.asarray(dense + plain.reshape(dense.shape))
 
 
-def _plain(layer: Layer, shape: Shape) -> Any:
+def _plain_of(near: NearBodies) -> np.ndarray:
     """Return the sum over a body's other nodes as a matrix (rows, n, columns, n)."""
-    nodes = shape.nodes, shape.normals, shape.areas
-    matrix = plain_matrix(np, layer, shape.nodes, shape.normals, nodes)
-    return matrix.transpose(0, 2, 1, 3)
+    body = near.surface
+    return _plain(near, in_lab(near.space, body.nodes, body.normals, body.areas), body.areas.size)
+
+
+def _plain(near: NearBodies, quadrature: Quadrature, many: int, first: AnyArray = 0) -> np.ndarray:
+    """Return sums over ``many`` nodes from the ``first`` one, (rows, events, columns, nodes)."""
+    layer, count = near.layer, near.events.distance.size
+    rows = Rows.of(near.space, layer, np.full(count, many))
+    for part, column in parts_of(near.key):
+        EventPairs(
+            near.space,
+            part,
+            near.events,
+            near.points,
+            quadrature,
+            near.setting,
+            first=first,
+            many=many,
+        ).fill(rows, column, near.sums(LAYERS[part]), whole=1.0)
+    values = np.asarray(to_host(rows.values))
+    return values.reshape(layer.rows, count, layer.columns, many)
 
 
 def self_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: DTypeLike) -> list[Any]:

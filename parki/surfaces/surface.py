@@ -57,6 +57,10 @@ class Surface(Bodies):
     nodes, normals : array, shape (3, N)
     areas, spacing, curvature : array, shape (N,)
         Curvatures are sums of both principal ones: 2/a on a sphere of radius a.
+    volumes, total_areas : array, shape (B,)
+        The volume and the area of each body.
+    centroids : array, shape (3, B)
+        The middle of each body's volume.
     systems : ndarray, shape (B + 1,)
     centres : ndarray, shape (3, B)
         The middle of its surface, if a body is given by nodes.

@@ -32,6 +32,7 @@ from parki.runtime import get_execution_space, load
 from parki.runtime.kernel import Kernel
 from parki.runtime.linter import is_constant_name, is_decorated
 from parki.runtime.specialise import kernel_directory
+from parki.surfaces.projections import projected
 
 BOX = (1.0, 1.1, 0.9)
 POINTS = 150
@@ -194,6 +195,14 @@ def iterate(dtype: type) -> None:
     assert np.allclose(found.acts, 1 / 3, rtol=1e-4)
 
 
+def correct_surfaces(dtype: type) -> None:
+    """Correct a layer near nodes alone, whose pairs are counted first, and project a density."""
+    ball = parki.Surface.spheres(np.zeros((3, 1), dtype), 1.0, order=2, finer=1)
+    expert = parki.Expert(executor="embedded")
+    ball.double_layer(ball.nodes, 1.1 * ball.nodes, periodicity=0, tolerance=1e-2, expert=expert)
+    projected(ball, ball.nodes, itself=1.0, rigid=1.0, flux=1.0)
+
+
 def record(dtype: type) -> list[Call]:
     """Return all launches of small sums by the embedded executor."""
     calls: list[Call] = []
@@ -228,6 +237,7 @@ def record(dtype: type) -> list[Call]:
         comb(want=("u", "p", "grad_u"), window_points=12)
         make_derivatives(dtype)
         make_derivatives(dtype, window_points=12)
+        correct_surfaces(dtype)
         # With lanes, which a host's team does not use by itself.
         lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
         patch.setattr(p2p, "choose_launch", lambda *_: lanes)
