@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.interchange import to_host
-from parki.runtime import ExecutionSpace, Kernel, load
+from parki.runtime import ExecutionSpace, Kernel, load, prepare
 from parki.surfaces.kernels import LAYERS, NUMBERS, Key, Layer
 from parki.surfaces.near import BEHIND, SPLIT, Events, Regularisation
 from parki.typing import AnyArray
@@ -190,6 +190,8 @@ class EventPairs:
             "many": quadrature.areas.size,
             "p": xp.empty((setting.order, self.count)),
         }
+        made_of = kernel(space, "make_pairs", key), kernel(space, "share_errors", key)
+        prepare([kernel(space, "expand_distance"), *made_of])  # which are compiled at a time
         self._launch("expand_distance")
 
     def _launch(self, name: str, key: Key | None = None, **more: Any) -> None:
