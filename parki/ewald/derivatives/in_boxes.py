@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.boxes import Group, extents_of, grouped
+from parki.ewald.geometry.boxes import Group, grouped
 from parki.ewald.geometry.columns import OF_TARGETS, Columns
 from parki.ewald.geometry.own_boxes import OwnBox, check_systems_of_boxes
 from parki.ewald.geometry.systems import (
@@ -99,18 +99,18 @@ class InBoxes(NamedTuple):
         cloud = request.cloud(trg, src, norms, free, systems=systems, exclude=exclude).checked()
         check_systems(cloud.systems, cloud.arrays, cloud.space, options)  # by the user's variants
         check_systems_of_boxes(cloud.systems.count if cloud.systems else None, boxes)
-        exact, extents = cloud.src.dtype == np.float64, None
-        if exact and request.composite is None:  # whose maps take points where they are
-            extents = cache(partial(extents_of, cast(Systems, cloud.systems), cloud.trg, cloud.src))
+        cloud = replace(cloud, options=options)
+        exact = cloud.src.dtype == np.float64
+        moves = exact and request.composite is None  # whose maps take points where they are
         groups = grouped(
             options,
             boxes,
             several=partial(_several, request, cloud),
             exact=exact,
             apart=apart,
-            extents=extents,
+            extents=(lambda: cloud.system_extents) if moves else None,
         )
-        checked = cls(request, replace(cloud, options=options), groups, boxes)
+        checked = cls(request, cloud, groups, boxes)
         if cloud.labels and cloud.labels is not exclude:
             checked.warn_of_long(cloud.labels)
         return checked
@@ -148,7 +148,7 @@ class InBoxes(NamedTuple):
 
     def columns(self, group: Group) -> Columns:
         """Return the columns of a group's points."""
-        return group.columns(self.systems, self.cloud.xp, (self.cloud.trg, self.cloud.src))
+        return group.columns(self.systems, self.cloud.xp, lambda: self.cloud.system_extents)
 
     def enclosed(self, group: Group) -> tuple[Columns, EwaldOptions]:
         """Return the columns of a group for one sum, and its options, with all lengths.
@@ -157,12 +157,13 @@ class InBoxes(NamedTuple):
         """
         if not group.centred:
             return self.columns(group), group.options
-        points = self.cloud.trg, self.cloud.src
-        widths = group.widths(extents_of(self.systems, *points))
+        widths = group.widths(self.cloud.system_extents)
         least = resolve(group.options, np.array([-0.5, 0.5])[:, None] * widths, None, self._size)
         sides = least.by_user(least.sides)
         sides = ROUNDED ** np.ceil(np.log(MARGIN * sides) / np.log(ROUNDED))
-        columns = group.columns(self.systems, self.cloud.xp, points, sides / 2)
+        columns = group.columns(
+            self.systems, self.cloud.xp, lambda: self.cloud.system_extents, sides / 2
+        )
         return columns, group.options.within(group.options.with_lengths(sides))
 
     @property

@@ -63,20 +63,18 @@ class Group(NamedTuple):
         return np.asarray((high - low).max(axis=0, initial=0.0))
 
     def columns(
-        self,
-        systems: Systems,
-        xp: ArrayModule,
-        points: tuple[AnyArray, AnyArray],
-        middle: Any = 0.0,
+        self, systems: Systems, xp: ArrayModule, extents: Callable[[], Array], middle: Any = 0.0
     ) -> Columns:
-        """Return the columns of the systems, of points that are moved to a ``middle``, or stay."""
+        """Return the columns of the systems, of points that are moved to a ``middle``, or stay.
+
+        ``extents()`` are `extents_of` all systems.
+        """
         columns = self._columns(systems, xp)
         if not self.centred:
             return columns
-        extents = extents_of(systems, *points)
-        low, high = extents[self.numbers].swapaxes(0, 1)
+        low, high = extents()[self.numbers].swapaxes(0, 1)
         # Few digits, so that subtracting them is exact where possible.
-        digit = 2.0 ** (np.frexp(self.widths(extents))[1] - 5)
+        digit = 2.0 ** (np.frexp(self.widths(extents()))[1] - 5)
         with np.errstate(invalid="ignore"):  # without points
             shifts = np.rint((0.5 * (low + high) - middle) / digit) * digit
         shifts[~(np.isfinite(shifts) & self.open)] = 0.0

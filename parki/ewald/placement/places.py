@@ -43,7 +43,8 @@ class Places(NamedTuple):
         if group is not None:
             if shared is not None:  # whose maps take points where they are
                 group = group._replace(centred=False)
-            columns = group.columns(cast(Systems, cloud.systems), cloud.xp, (cloud.trg, cloud.src))
+            systems = cast(Systems, cloud.systems)
+            columns = group.columns(systems, cloud.xp, lambda: cloud.system_extents)
         order: dict[str, Any] = {}
         if shared is not None:
             order = shared.arranged(_marks(cloud, columns, group)[0], None)[2]

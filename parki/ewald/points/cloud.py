@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.axes import AxisPermutation
+from parki.ewald.geometry.boxes import extents_of
 from parki.ewald.geometry.systems import Labels, Systems, check_labels, check_systems
 from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
@@ -109,6 +110,11 @@ class Cloud:
     def sources(self) -> int:
         """Sources of this rank."""
         return int(self.arrays["src"].shape[1])
+
+    @cached_property
+    def system_extents(self) -> NDArray[np.float64]:
+        """Smallest and largest coordinates of each system, shape (S, 2, 3): see `extents_of`."""
+        return extents_of(cast(Systems, self.systems), self.trg, self.src)
 
     def most_sources(self, total: int) -> int:
         """Return how many sources a system has at most; the total, if there are no systems."""
