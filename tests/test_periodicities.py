@@ -219,6 +219,34 @@ def test_sizes_that_change_choose_nothing(rng, monkeypatch):
         assert np.isfinite(found.energy).all()
 
 
+def test_many_unlike_systems_are_kept(rng, monkeypatch):
+    """More than a dozen wires, each with a plan of its own, choose parameters once."""
+    chosen, choose = [], arrival.choose
+    monkeypatch.setattr(arrival, "choose", lambda *a, **k: chosen.append(1) or choose(*a, **k))
+    parki.clear_cache()
+    wires = range(15)
+    points, charges = rng.random((3, 3 * len(wires))), rng.standard_normal(3 * len(wires))
+    how = {
+        "systems": np.arange(len(wires) + 1) * 3,
+        "boxes": [[1 + 0.02 * n, None, None] for n in wires],
+        "periodicities": [1] * len(wires),
+    }
+    for _ in range(2):
+        parki.energy(points, charges, rows=False, tolerance=1e-3, **how)
+        assert len(chosen) == len(wires)
+
+
+def test_zero_is_no_length():
+    """Of a free axis, as arrays have it that cannot have None; periods are not zero."""
+    assert parki.EwaldOptions(2, [1, 2, 0]).box == (1, 2, None)
+    assert parki.EwaldOptions((False, True, True), np.diag([0.0, 1, 2])).box == (None, 1, 2)
+    tilted = parki.EwaldOptions(2, np.array([[1.0, 0, 0], [0.5, 1, 0], [0, 0, 0]]))
+    assert tilted.box == ((1, 0, 0), (0.5, 1, 0), None)
+    for periodicity, box in ((3, [1, 2, 0]), (1, [0, 1, 1]), (2, np.diag([1.0, 0, 1]))):
+        with pytest.raises(ParkiValueError, match="expected 3"):
+            parki.EwaldOptions(periodicity, box)
+
+
 def test_a_common_box():
     """The options' box is that of systems without boxes of their own."""
     points, charges = np.random.default_rng(0).random((3, 8)), np.ones(8)

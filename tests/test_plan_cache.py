@@ -115,7 +115,7 @@ def test_points_of_two_numbers_in_turn_keep_a_placement_each(space, cloud, monke
 
 def test_what_is_kept_is_said(space, cloud):
     parki.clear_cache()
-    assert describe_cache().startswith("of 0 sums (at most 12) and 0 plans (at most 12)")
+    assert describe_cache().startswith("of 0 sums (at most 12), 0 sums of systems (at most 256)")
     trg, src, dens = cloud()
     parki.stokes_sl(trg, src, dens, OPTIONS)
     plan = parki.Plan("stokes_sl", trg, src, OPTIONS)

@@ -205,6 +205,7 @@ PART = 1 / 4  # of the free memory, which those that are kept may take
 # What finished sums and new plans leave for the next ones like them, which would else choose
 # parameters, plan transforms and tabulate multipliers again; and the end of what each did last.
 _cache: dict[Key, tuple[Pipeline, Any]] = {}
+_allowed = [0.0]  # the most bytes for which there was room
 
 
 def peek_pipeline(task: Task, sizes: Sizes) -> Pipeline | None:
@@ -256,29 +257,37 @@ def cache_pipeline(task: Task, sizes: Sizes | None, pipeline: Pipeline, done: An
     for key in [key for key in list(_cache) if key[0][2:] == kind][:-most]:
         _cache.pop(key, None)
     held = _held()
-    if held > LITTLE and held > PART * (free_memory(task.space) + held):
-        clear_cache()
+    if held > max(LITTLE, *_allowed):  # asking how much is free takes a millisecond
+        _allowed[:] = [held]
+        if held > PART * (free_memory(task.space) + held):
+            clear_cache()
 
 
 def clear_cache() -> None:
     """Give back the memory that sums have left for the next ones like them.
 
     `parki.stokes_comb` and its relatives, `parki.energy` and derivatives keep what was placed for
-    the last twelve sums of one density: grids, tables, copies of the points, graphs on a GPU. The
-    last twelve plans leave parameters and tables for new ones like them. All take at most a quarter
-    of the free memory. So sums in a loop cost what time steps of a plan cost, also where points of
-    two numbers are in turn. Plans are not concerned. `parki info` says how much is kept.
+    the last twelve sums of one density: grids, tables, copies of the points, graphs on a GPU. Sums
+    of many systems keep it for the last 256 groups that are summed at once. The last twelve plans
+    leave parameters and tables for new ones like them. All take at most a quarter of the memory
+    that is free when they are kept. So sums in a loop cost what time steps of a plan cost, also
+    where points of two numbers are in turn. Plans are not concerned. `parki info` says how much is
+    kept.
     """
     _cache.clear()
+    _allowed[:] = [0.0]
 
 
 def describe_cache() -> str:
     """Return how many pipelines this process keeps, and how much memory they take, as text."""
-    kinds = [_once(key) for key in list(_cache)]
+    sums, of_systems, plans = (
+        sum(key[0][2:] == kind for key in list(_cache))
+        for kind in ((True, False), (True, True), (False, False))
+    )
     return (
-        f"of {kinds.count(True)} sums (at most {MOST}) and {kinds.count(False)} plans (at most "
-        f"{MOST}), for the next ones, {in_words(_held())} of at most a quarter of the free memory; "
-        "parki.clear_cache() drops it"
+        f"of {sums} sums (at most {MOST}), {of_systems} sums of systems (at most {MANY}) and "
+        f"{plans} plans (at most {MOST}), for the next ones, {in_words(_held())} of at most a "
+        "quarter of the free memory; parki.clear_cache() drops it"
     )
 
 
@@ -289,7 +298,3 @@ def _held() -> float:
 def _key(task: Task, sizes: Sizes | None) -> Key:
     once, systems = sizes is not None, bool(sizes and sizes[2] is not None)
     return (task, task.space.adapter.device(), once, systems), sizes and sizes[:2]
-
-
-def _once(key: Key) -> bool:
-    return key[0][2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -369,13 +369,33 @@ class Boxes(Systems):
 
     def make(self, given: Given) -> Any:
         settings = given.options
-        names = "periodicity", "tolerance", "precision", "cutoff", "execution_space", "wall"
-        how = {name: getattr(settings, name) for name in names}
+        names = {"periodicity", "tolerance", "precision", "cutoff", "execution_space", "wall"}
+        if "periodicities" in given.more:
+            names.remove("periodicity")
+        how = {name: getattr(settings, name) for name in sorted(names)}
         return parki.Plan(self.kernel(given), *given.points, **how, **given.more)
 
     def move(self, made: Any, given: Given, box: bool = False) -> Any:
         made.update_points(*given.points, systems=given.more["systems"])
         return made
+
+
+class Mixed(Boxes):
+    """Many systems, whose first axis is periodic, and of some others, too."""
+
+    name, words = "mixed", "systems of different periodicity, `periodicities=`"
+    periodicities, usual = (1,), ("gravity", 1)
+    each_of = (1, 2, (True, False, True), 3)
+
+    def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
+        return {**super().more(given, rng), "periodicities": list(self.each_of)}
+
+    def each(self, given: Given) -> Iterator[tuple[Any, Given]]:
+        """Yield the columns of the targets of each part, and what is given for it."""
+        sizes = [given.trg[:, to].shape[1] for to, *_ in self.parts(given)]
+        axes = [own for own, size in zip(self.each_of, sizes, strict=True) if size]
+        for own, (to, part) in zip(axes, super().each(given), strict=True):
+            yield to, part.by(periodicity=own)
 
 
 class Labels(Face):
@@ -465,6 +485,6 @@ FACES = (
     *(Call(), Composed(), Wall(), Slit(), Plates(), Axes(), Tilted(), Deforming()),
     *(Results(), ComposedResults(), WallResults()),
     *(Systems(), ComposedSystems(), WallSystems()),
-    *(Boxes(), ComposedBoxes(), WallBoxes()),
+    *(Boxes(), ComposedBoxes(), WallBoxes(), Mixed()),
     *(Labels(), ComposedLabels(), WallLabels()),
 )
