@@ -81,3 +81,15 @@ def test_centres_are_spread_over_the_box():
 def test_what_is_refused(words, radii, more):
     with pytest.raises(parki.ParkiValueError, match=words):
         parki.hard_spheres(radii, rng=0, **{"periodicity": 2, "box": [1, 1, 1], **more})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["tilted", "slab"])
+def test_on_a_device(case):
+    cupy = pytest.importorskip("cupy")
+    radii, periodicity, box = CASES[case]
+    given = {"periodicity": periodicity, "box": box.tolist(), "execution_space": "GPU"}
+    points = parki.hard_spheres(radii, rng=0, **given)
+    assert isinstance(points, cupy.ndarray)
+    periodic = parki.EwaldOptions(periodicity, box.tolist()).periodic
+    assert -1e-12 <= gaps(points.get(), radii, box, periodic) < 0.05

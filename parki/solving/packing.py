@@ -95,9 +95,9 @@ def hard_spheres(
             "a free axis; give smaller radii, or a longer box"
         )
     volume = 4 / 3 * math.pi * float((sizes**3).sum()) / abs(np.linalg.det(vectors))
+    reach = 2 * float(sizes.max(initial=0.0)) + least
     start = vectors.T @ np.random.default_rng(rng).random((3, sizes.size))
     points, sizes, low, high = (xp.asarray(array) for array in (start, sizes, *ends))
-    reach = 2 * float(sizes.max(initial=0.0)) + least
     for _ in range(STEPS if sizes.size else 0):
         points = xp.clip(points, low, high)
         pairs = near_pairs(points, points, (1 + LARGER) * reach, box)
