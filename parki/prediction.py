@@ -390,6 +390,7 @@ def _correction(
         single.options,
         sources=counts[1],
         components=math.prod(request.density),
+        points=max(counts),
         dtype=dtype,
         space=get_execution_space("Serial"),
     )

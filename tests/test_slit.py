@@ -176,7 +176,7 @@ def test_what_a_plan_tells():
     assert 1.3 * walled.total < slit.total < 3 * walled.total
     assert slit.memory.parts["correction"] > 0
     assert slit.chosen[-1].startswith("correction: 592 modes")
-    assert "grid 42 x 42 x 17, window of 8 points" in slit.chosen[-1]
+    assert "grid 80 x 80 x 22, window of 6 points" in slit.chosen[-1]
 
 
 def test_other_lattices():

@@ -25,6 +25,7 @@ from parki.ewald.far.slit_modes import (
     unit_of_promise,
 )
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.replay import Replay
 from parki.ewald.points import result_rows
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.maps import (
@@ -42,7 +43,6 @@ from parki.ewald.sums.plates import SOURCES as POTENTIALS
 from parki.ewald.sums.results import RESULTS
 from parki.ewald.sums.slit import TARGETS, sources_of, targets_of
 from parki.runtime import ExecutionSpace
-from parki.runtime.forks import cached_property
 from parki.typing import AnyArray, DType
 
 AXES = "xyz"
@@ -66,6 +66,8 @@ class Correction:
     space : ExecutionSpace
     dtype : dtype
         Of points.
+    points : int
+        About how many there are.
 
     Attributes
     ----------
@@ -81,6 +83,7 @@ class Correction:
         tolerance: float,
         space: ExecutionSpace,
         dtype: DType,
+        points: int,
     ) -> None:
         kernel = next(kernel for kernel, _ in near.values())
         charges = options.image_factors
@@ -105,9 +108,14 @@ class Correction:
         words = options.mean_flow or ("no-gradient",) * 2
         self._charges, self._flux = bool(charges), (words[0] == "no-flux", words[1] == "no-flux")
         modes = SlitModes.of(table, vectors, self._gap, most, self._flux)
-        self.flow = SlitFlow(modes, space, max(powers) - 1 - math.log10(tolerance), dtype)
+        digits = max(powers) - 1 - math.log10(tolerance)
+        self.flow = SlitFlow(modes, space, digits, dtype, points)
         self.launched = False
-        self._again = partial(type(self), near, options, space=space, dtype=dtype)
+        # What places points, the last ones, and where they are.
+        self._graph: Replay | None = None
+        self._last: Arrays | None = None
+        self._placed: tuple[SlitPoints, SlitPoints]
+        self._again = partial(type(self), near, options, space=space, dtype=dtype, points=points)
 
     def power(self, name: str) -> int:
         """Return the power of the length in the promise of a result of the sum."""
@@ -128,7 +136,34 @@ class Correction:
 
     def place(self, sources: Arrays, targets: Arrays) -> CorrectionAtPoints:
         """Return the correction for clouds of sources and of targets."""
-        return CorrectionAtPoints(self, sources, targets)
+        placed = self.flow.place(sources["points"], targets["points"])
+        return CorrectionAtPoints(self, sources, targets, placed)
+
+    def placed_by_graph(self, sources: Arrays, targets: Arrays) -> CorrectionAtPoints:
+        """Return the correction at the points that a graph has placed last: see `graph`."""
+        return CorrectionAtPoints(self, sources, targets, self._placed)
+
+    def graph(self, sources: Arrays, targets: Arrays) -> Replay | None:
+        """Place other points in the memory of those before; return the graph that does it.
+
+        None before tables are on the device, or if it cannot be recorded.
+        """
+        src, trg = sources["points"], targets["points"]
+        arrays = {"src": src} if trg is src else {"src": src, "trg": trg}
+        graph = self._graph
+        if self.launched and (graph is None or not (graph.problem or graph.takes(arrays))):
+            graph = self._graph = Replay(self.flow.space, self._place, arrays)
+            self._last = None
+        if graph is None or graph.problem:
+            return None
+        if self._last is not sources:
+            graph(arrays, {})
+            self._last = sources
+        return graph
+
+    def _place(self, arrays: Arrays) -> None:
+        src, trg = self._placed = self.flow.place(arrays["src"], arrays.get("trg", arrays["src"]))
+        _ = src.spread, trg.gather  # which sort them
 
     def of_words(self, dens: AnyArray, cloud: Arrays) -> Arrays:
         """Return the sources (k, rows, N) of densities (k, rows, N), by word."""
@@ -179,20 +214,19 @@ class CorrectionAtPoints:
     correction : Correction
     sources, targets : dict of arrays
         As maps take them: "points", and "norms" of sources.
+    placed : tuple of 2 SlitPoints
+        Sources and targets.
     """
 
-    def __init__(self, correction: Correction, sources: Arrays, targets: Arrays) -> None:
+    def __init__(
+        self,
+        correction: Correction,
+        sources: Arrays,
+        targets: Arrays,
+        placed: tuple[SlitPoints, SlitPoints],
+    ) -> None:
         self.correction, self._sources, self._targets = correction, sources, targets
-        self._flow = correction.flow
-
-    @cached_property
-    def _src(self) -> SlitPoints:
-        return self._flow.place(self._sources["points"])
-
-    @cached_property
-    def _trg(self) -> SlitPoints:
-        trg = self._targets["points"]
-        return self._src if trg is self._sources["points"] else self._flow.place(trg)
+        self._flow, (self._src, self._trg) = correction.flow, placed
 
     # ------------------------------------------------------------------ from densities to results
     def summed(self, dens: AnyArray) -> Arrays:
@@ -318,9 +352,13 @@ def correction_of(
     *,
     sources: int,
     components: int,
+    points: int,
     dtype: DType,
     space: ExecutionSpace,
 ) -> Correction:
-    """Return the correction for as many sources of as many components each."""
+    """Return the correction for as many sources of as many components each.
+
+    ``points`` are the targets or sources, whichever are more.
+    """
     tolerance = options.random_tolerance(sources, components, np.dtype(dtype))
-    return Correction(near, options, tolerance=tolerance, space=space, dtype=dtype)
+    return Correction(near, options, tolerance=tolerance, space=space, dtype=dtype, points=points)

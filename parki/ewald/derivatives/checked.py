@@ -204,6 +204,7 @@ class CheckedDerivative(NamedTuple):
             cloud.options,
             sources=cloud.sources,
             components=math.prod(self.request.density),
+            points=max(cloud.targets, cloud.sources),
             dtype=cloud.trg.dtype,
             space=cloud.space,
         )

@@ -90,6 +90,7 @@ class Rest(NamedTuple):
                 options,
                 sources=q.size,
                 components=dens.shape[1],
+                points=q.size,
                 dtype=x.dtype,
                 space=space,
             ).place(cloud, cloud)

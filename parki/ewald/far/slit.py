@@ -30,6 +30,8 @@ TABLES = 14  # numbers for each pair
 class FewPoints:
     """A few points, at which a few modes are summed one by one, in double precision."""
 
+    spread = gather = None
+
     def __init__(self, modes: SlitModes, points: AnyArray) -> None:
         lengths, gap, z = modes.lengths[:, None], modes.gap, points[2].astype(np.float64)
         up, down = np.exp(-lengths * (gap - z)), np.exp(-lengths * z)
@@ -64,13 +66,21 @@ class SlitFlow:
         Of the tolerance, for grids.
     dtype : dtype
         Of points.
+    points : int
+        About how many there are.
     """
 
     def __init__(
-        self, modes: SlitModes, space: ExecutionSpace, digits: float, dtype: DType
+        self,
+        modes: SlitModes,
+        space: ExecutionSpace,
+        digits: float,
+        dtype: DType,
+        points: int,
     ) -> None:
         self.modes, self.space, self.xp = modes, space, space.array_module
-        self._digits, self._dtype, xp = digits, np.dtype(dtype), self.xp
+        self._dtype, xp = np.dtype(dtype), self.xp
+        self._size = GridSize.of(modes, digits, dtype, points)
         self._few, table, lengths = 0 if space.on_device else FEW, modes.table, modes.lengths
         self._lengths = xp.asarray(lengths)[:, None]
         self._matrices = xp.asarray(np.moveaxis(modes.matrices, 0, -1))
@@ -87,8 +97,12 @@ class SlitFlow:
         along[0] = 1, 0
         self._along = xp.asarray(along.T[..., None])
 
-    def place(self, points: AnyArray) -> SlitPoints:
-        """Return points (3, N) as sources or targets."""
+    def place(self, src: AnyArray, trg: AnyArray) -> tuple[SlitPoints, SlitPoints]:
+        """Return sources and targets (3, N) at their places; one object if they are the same."""
+        sources = self._placed(src)
+        return sources, sources if trg is src else self._placed(trg)
+
+    def _placed(self, points: AnyArray) -> SlitPoints:
         if self._plain(points.shape[1]):
             return FewPoints(self.modes, points)
         return PointsOnGrid(self._grid, points)
@@ -169,11 +183,11 @@ class SlitFlow:
     # ------------------------------------------------------------------ sizes
     @cached_property
     def _grid(self) -> SlitGrid:
-        return SlitGrid(self.modes, self._digits, self.space, self._dtype)
+        return SlitGrid(self.modes, self._size, self.space, self._dtype)
 
     def size(self, count: int) -> GridSize | None:
         """Return the grid by which a number of points is summed; None for plain sums."""
-        return None if self._plain(count) else GridSize.of(self.modes, self._digits, self._dtype)
+        return None if self._plain(count) else self._size
 
     def _plain(self, count: int) -> bool:
         """Return whether a number of points takes plain sums."""
@@ -182,7 +196,8 @@ class SlitFlow:
     def bytes(self, count: int) -> float:
         """Return the memory that sums over a number of points take."""
         if (size := self.size(count)) is not None:
-            return size.bytes(self._dtype) + 32.0 * len(self.modes.waves) * size.shape[2]
+            columns = self.modes.table.columns
+            return size.bytes(self._dtype, columns) + 32.0 * len(self.modes.waves) * size.shape[2]
         return 8.0 * TABLES * len(self.modes.waves) * count
 
 

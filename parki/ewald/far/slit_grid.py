@@ -28,32 +28,41 @@ from parki.runtime.forks import cached_property
 from parki.settings import thread_count
 from parki.typing import AnyArray, DType
 
-REFINED = 1.5  # grid points for each of the fewest that hold all modes
-# Digits of the tolerance, and points of the window.
-DIGITS, POINTS = (3.0, 4.0, 6.0, 9.0, 12.0), (5.0, 6.0, 8.0, 12.0, 16.0)
+REFINED = 1.5  # least number of grid points for each of the fewest that hold all modes
 NARROW = 6  # points of windows that devices spread without tiles
 
 
 class GridSize(NamedTuple):
-    """Points of the grid along each axis, and of its window; and columns that it takes at once."""
+    """Points of the grid along each axis, and of its window, with this shape for each of them."""
 
     shape: tuple[int, int, int]
     points: int
-    columns: int
+    sharpness: float
 
     @classmethod
-    def of(cls, modes: SlitModes, digits: float, dtype: DType) -> GridSize:
-        """Return the size for all modes, by the digits of a tolerance."""
-        most = 16 if np.dtype(dtype) == np.float64 else 12
-        points = min(most, math.ceil(np.interp(digits, DIGITS, POINTS)))
-        step, edges = modes.finest / REFINED, np.hypot(*modes.vectors.T)
-        x, y = (max(_even(edge / step), _even(points)) for edge in edges)
-        return cls((x, y, math.ceil(modes.gap / step) + points), points, modes.table.columns)
+    def of(cls, modes: SlitModes, digits: float, dtype: DType, count: int) -> GridSize:
+        """Return the size for all modes and a number of points, by the digits of a tolerance.
 
-    def bytes(self, dtype: DType) -> float:
+        A finer grid takes windows of fewer points, whose errors are ``e^{-pi P sqrt(1 - 1/s)}``
+        where it is s times as fine as all modes need. Its own points take about as long as the
+        others where both are as many.
+        """
+        most = 16 if np.dtype(dtype) == np.float64 else 12
+        edges = np.hypot(*modes.vectors.T)
+        volume = abs(float(np.linalg.det(modes.vectors))) * modes.gap / max(1, count)
+        step = min(modes.finest / REFINED, volume ** (1 / 3))
+        refined = modes.finest / step
+        width = digits * math.log(10) / (math.pi * math.sqrt(1 - 1 / refined))
+        points = min(most, math.ceil(width + 0.5))
+        x, y = (max(_even(edge / step), _even(points)) for edge in edges)
+        return cls(
+            (x, y, math.ceil(modes.gap / step) + points), points, math.pi * (1 - 0.5 / refined)
+        )
+
+    def bytes(self, dtype: DType, columns: int) -> float:
         """Return the memory that grids of sources and targets, fields and modes take."""
         copies = 2 + 1 + 1 + 2  # the last ones are the complex modes, and what a FFT takes
-        return float(copies * self.columns * math.prod(self.shape) * np.dtype(dtype).itemsize)
+        return float(copies * columns * math.prod(self.shape) * np.dtype(dtype).itemsize)
 
 
 class SlitGrid:
@@ -62,21 +71,20 @@ class SlitGrid:
     Parameters
     ----------
     modes : SlitModes
-    digits : float
-        Of the tolerance.
+    size : GridSize
     space : ExecutionSpace
     dtype : dtype
         Of points and of the grid.
     """
 
     def __init__(
-        self, modes: SlitModes, digits: float, space: ExecutionSpace, dtype: DType
+        self, modes: SlitModes, size: GridSize, space: ExecutionSpace, dtype: DType
     ) -> None:
         self.modes, self.space, self.dtype = modes, space, np.dtype(dtype)
-        grid, width, self.columns = GridSize.of(modes, digits, dtype)
-        self.window = kaiser_bessel(width)
-        edges, step = np.hypot(*modes.vectors.T), modes.finest / REFINED
-        x, y, planes = grid[0], grid[1], grid[2] + 1 - width
+        grid, width, self.columns = size.shape, size.points, modes.table.columns
+        self.window = kaiser_bessel(width, size.sharpness * width)
+        edges, planes = np.hypot(*modes.vectors.T), grid[2] + 1 - width
+        step, (x, y, _) = modes.gap / (planes - 1), grid
         self.corner = np.array(
             [*(edges / (x, y) * (width / 2 - 1)), (modes.gap - planes * step) / 2]
         )
@@ -182,14 +190,16 @@ class PointsOnGrid:
         self._places = grid.places(points)
 
     @cached_property
-    def _spread(self) -> P2G:
+    def spread(self) -> P2G:
+        """What spreads the points as sources."""
         spread = VARIANTS[self._grid.mesh.spread](self._grid.mesh)
         spread.place(self._places)
         spread.take_grid()
         return spread
 
     @cached_property
-    def _gather(self) -> G2P:
+    def gather(self) -> G2P:
+        """What gathers at the points as targets."""
         return G2P(self._grid.mesh, self._places, None, False)
 
     def summed(self, columns: AnyArray) -> AnyArray:
@@ -204,7 +214,7 @@ class PointsOnGrid:
             if (some := len(dens)) < grid.columns:
                 part, dens = dens, xp.zeros((grid.columns, self._count), dtype=grid.dtype)
                 dens[:some] = part
-            values = self._spread.apply(dens, xp.empty_like(dens))[..., : grid.mesh.grid[2]]
+            values = self.spread.apply(dens, xp.empty_like(dens))[..., : grid.mesh.grid[2]]
             sums[..., first : first + some] = grid.moments(values[:some])
         return sums
 
@@ -217,7 +227,7 @@ class PointsOnGrid:
         for first in range(0, many, columns):
             part = weights[..., first : first + columns]
             field[: part.shape[-1], ..., : grid.mesh.grid[2]] = grid.field(part)
-            self._gather.apply(field, {"u": values[first : first + columns]})
+            self.gather.apply(field, {"u": values[first : first + columns]})
         return values[:many]
 
 

@@ -106,13 +106,15 @@ class LinearCombination:
         """What images in two walls lack in the present box."""
         options = self.placement.options
         count = self.counts[1] if options.densities == "any" else 1
-        key = count, str(options.box)
+        points = 2 ** max(self.counts).bit_length()
+        key = count, points, str(options.box)
         if key not in self._corrections:
             made = correction_of(
                 self.request.near,
                 options,
                 sources=count,
                 components=math.prod(self.request.density),
+                points=points,
                 dtype=self.placement.cloud.trg.dtype,
                 space=self.space,
             )

@@ -211,8 +211,6 @@ class PlacedTerm:
 class CorrectionTerm:
     """What images in two walls lack, at the points of a plan. At other points it is another one.
 
-    Nothing is placed for it before a sum: a graph takes the points as all other terms do.
-
     Attributes
     ----------
     correction : Correction
@@ -227,10 +225,7 @@ class CorrectionTerm:
 
     @cached_property
     def _here(self) -> CorrectionAtPoints:
-        return self._at(self.places)
-
-    def _at(self, places: Places) -> CorrectionAtPoints:
-        return self.correction.place(places.of_sources, places.of_targets)
+        return self.correction.place(*self.places[1:])
 
     def takes_as(self, other: Term) -> bool:
         """Return whether it has the densities of another term: see `PlacedTerm.takes_as`."""
@@ -242,7 +237,8 @@ class CorrectionTerm:
 
     def summed(self, dens: AnyArray, watch: Watch, places: Places) -> Arrays:
         """Return the results (k, rows, N), by name, at these places."""
-        here = self._here if places is self.places else self._at(places)
+        recorded = places is not self.places
+        here = self.correction.placed_by_graph(*places[1:]) if recorded else self._here
         with watch("correction"):
             results = here.summed(dens)
         self.correction.launched = True
@@ -254,8 +250,8 @@ class CorrectionTerm:
             total += results[name].astype(total.dtype, copy=False)
 
     def recorded(self, many: int) -> object | None:
-        """Return the correction, which graphs have, once its tables are on the device."""
-        return self.correction if self.correction.launched else None
+        """Return the graph that has placed the points, if there is one."""
+        return self.correction.graph(*self.places[1:])
 
     def add_exact(self, sample: Sample, values: AnyArray, totals: Arrays, ranks: Ranks) -> None:
         """Add results at sampled targets by more modes, of densities (1, rows, N)."""
