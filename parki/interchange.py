@@ -46,6 +46,7 @@ def rounded(length: float, dtype: DType) -> float:
 T = TypeVar("T")
 # DLPack's memory kinds: host and pinned memory; CUDA's and ROCm's memory, and CUDA's managed one.
 HOST_KINDS, CUDA_KIND, DEVICE_KINDS = (1, 3, 11), 2, (2, 10, 13)
+ALIGNED = 16  # bytes: where JAX's kernels on a device need arrays to begin
 MOST_SHOWN = 200  # characters of a value in a message
 
 
@@ -340,6 +341,8 @@ def library_of(like: Any) -> Callable[[Any], Any]:
         take, device = like.__array_namespace__().from_dlpack, getattr(like, "device", None)
 
         def back(result: AnyArray) -> Any:
+            if getattr(result.data, "ptr", 0) % ALIGNED:
+                result = result.copy()
             _finish(result)
             array = take(result)
             # A host may have several devices, of which DLPack knows one.

@@ -149,7 +149,7 @@ def test_the_site(tmp_path):
     }
     assert {path.stem for path in DOCS.glob("*.md")} <= {*pages}
     places = {*re.findall(r'\bid="([^"]+)"', pages["api"])}
-    modules = {"distributed", "ewald", "mesh", "reference", "typing", "utils"}
+    modules = {"distributed", "ewald", "files", "mesh", "reference", "typing", "utils"}
     assert {f"parki.{name}" for name in parki.__all__ if name not in modules} <= places
     assert {f"parki.distributed.{name}" for name in parki.distributed.__all__} <= places
     named = [name for name in parki.extend.__all__ if callable(getattr(parki.extend, name))]

@@ -267,3 +267,22 @@ def test_modes_of_the_reference():
     trg = np.array([[0.1], [0.2], [1e-4]])
     with pytest.raises(ValueError, match="from a wall, on the mean; expected at least"):
         between_walls(trg, trg, trg, box=BOX)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_recordings_have_transforms_of_their_own(dtype):
+    """CuPy keeps few plans of transforms, and other arrays take the memory of those it drops."""
+    cupy = pytest.importorskip("cupy")
+    arrays = given("stokes_sl", 200)[:3]
+    trg, src, dens = (cupy.asarray(array.astype(dtype)) for array in arrays)
+    plan = parki.Plan("stokes_sl", trg, src, options(tolerance=1e-4))
+    first = plan(dens).get()
+    found = [plan(dens).get() for _ in range(3)]
+    cupy.fft.config.get_plan_cache().clear()
+    filled = [cupy.full(2**n, cupy.nan, dtype=dtype) for n in range(8, 22) for _ in range(4)]
+    found += [plan(dens).get() for _ in range(3)]
+    del filled
+    allowed = (1e-4 if dtype == "f4" else 1e-10) * abs(first).max()
+    for each in found:
+        np.testing.assert_allclose(each, first, atol=allowed)

@@ -95,4 +95,6 @@ def _totals(energies: AnyArray, systems: OfPoints | None) -> torch.Tensor:
         return energies.sum()
     owners, count = constants.owners(systems=systems)
     totals = torch.zeros(count, dtype=torch.float64, device=energies.device)
-    return totals.index_add(0, owners.to(energies.device), energies.double()).to(energies.dtype)
+    return totals.index_add(0, owners.to(energies.device), energies.to(totals.dtype)).to(
+        energies.dtype
+    )

@@ -257,7 +257,7 @@ class _Charges(NamedTuple):
         name, parameters = sum_of_charges(kappa, epsilon)
         if not parameters:
             return cls(x, q, d, name, "multipoles(order=2)")
-        soft = parameters if name == "laplace" else {}
+        soft = parameters if kappa is None else {}
         multipoles = kernel("multipoles", order=2, **soft)
         return cls(x, q, d, kernel(name, **parameters), multipoles)
 

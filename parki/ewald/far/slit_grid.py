@@ -22,6 +22,7 @@ from parki.ewald.far.mesh import Fields, Mesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.slit_modes import Array, SlitModes
 from parki.ewald.far.spreading import VARIANTS
+from parki.ewald.far.transforms import DeviceTransforms
 from parki.ewald.split.windows import kaiser_bessel
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
@@ -164,15 +165,28 @@ class SlitGrid:
             return (real[..., None] * numbers[:, None]).sum(axis=2)
         return real @ numbers.real + 1j * (real @ numbers.imag)
 
+    @cached_property
+    def _transforms(self) -> DeviceTransforms:
+        """Plans of a device. CuPy drops its own ones after some others; recordings need them."""
+        grid = self.mesh.grid
+        return DeviceTransforms(grid, grid[0], periodic=True)
+
     def _forward(self, grid: AnyArray) -> AnyArray:
-        if self.space.on_device:
-            return self.space.array_module.fft.rfftn(grid, axes=(1, 2))
-        return scipy.fft.rfftn(grid, axes=(1, 2), workers=thread_count())
+        if not self.space.on_device:
+            return scipy.fft.rfftn(grid, axes=(1, 2), workers=thread_count())
+        count, x, y, layers = grid.shape
+        kind = np.result_type(self.dtype, np.complex64)
+        hat = self.space.array_module.empty((count, x, y // 2 + 1, layers), dtype=kind)
+        self._transforms.columns(grid, hat, forward=True)
+        return hat
 
     def _backward(self, hat: AnyArray, shape: tuple[int, int]) -> AnyArray:
-        if self.space.on_device:
-            return self.space.array_module.fft.irfftn(hat, s=shape, axes=(1, 2), norm="forward")
-        return scipy.fft.irfftn(hat, s=shape, axes=(1, 2), norm="forward", workers=thread_count())
+        if not self.space.on_device:
+            workers = thread_count()
+            return scipy.fft.irfftn(hat, s=shape, axes=(1, 2), norm="forward", workers=workers)
+        values = self.space.array_module.empty((len(hat), *shape, hat.shape[-1]), dtype=self.dtype)
+        self._transforms.columns(values, hat, forward=False)
+        return values
 
 
 class PointsOnGrid:

@@ -223,6 +223,20 @@ class DeviceTransforms:
         """Return planes in which each set has planes of its own."""
         return planes.reshape(len(planes), -1, self.grid[1], planes.shape[-1])
 
+    def columns(self, values: AnyArray, modes: AnyArray, forward: bool) -> None:
+        """Transform real columns (components, x, y, layers) along x and y, or modes back.
+
+        Modes (components, x, y / 2 + 1, layers) are destroyed on the way back.
+        """
+        x, y, layers = values.shape[1:]
+        layouts = [
+            ((x, array.strides[1] // array.strides[2]), array.strides[2] // array.itemsize, 1)
+            for array in (values, modes)
+        ]
+        for real, hat in zip(values, modes, strict=True):
+            plan = self._real_plan(real, (x, y), layouts, layers, forward)
+            self._run(plan, real, hat, forward)
+
     def along(self, modes: AnyArray, forward: bool) -> None:
         """Transform complex modes (x, ..., z) along x in place.
 
