@@ -269,6 +269,17 @@ def test_modes_of_the_reference():
         between_walls(trg, trg, trg, box=BOX)
 
 
+def test_a_grid_is_cleared_for_each_sum(monkeypatch):
+    """Also for the first one, which a recording makes again and again."""
+    monkeypatch.setattr(slit, "FEW", 0)
+    trg, src, dens, _ = given("stokes_sl")
+    plan = parki.Plan("stokes_sl", trg, src, options())
+    first = plan(dens)
+    placed = parki.Plan("stokes_sl", trg, src, options())
+    placed._combination.all_terms[-1]._here._src.spread.memory[:] = 1.0
+    np.testing.assert_array_equal(placed(dens), first)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_recordings_have_transforms_of_their_own(dtype):
