@@ -9,17 +9,14 @@ which walk other cells, are described in `parki.ewald.near.pair`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from parki.cells.cell_grid import CellGrid, OwnBoxes
 from parki.cells.runs import runs
-from parki.cells.sorted_points import SortedPoints, with_spare
+from parki.cells.sorted_points import with_spare
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.p2p_kernels import (
     derived_sum,
@@ -31,11 +28,11 @@ from parki.ewald.near.p2p_kernels import (
 )
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, PairLists
-from parki.ewald.near.pair import Pair, parts, reach, shifts
+from parki.ewald.near.p2p_points import digit_of, near_cells, position_arguments, sort_points
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
-    cells_of,
     choose_launch,
     copied_at_once,
     near_tile,
@@ -44,7 +41,7 @@ from parki.ewald.near.sizes import (
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.task import Task
-from parki.runtime import ExecutionSpace, Kernel
+from parki.runtime import Kernel
 from parki.settings import MOST_THREADS
 from parki.typing import AnyArray
 
@@ -126,55 +123,23 @@ class P2P:
         labels: Labels | None = None,
         before: P2P | None = None,
     ) -> None:
-        space, executor = task.space, task.executor
-        lattice, factor = solver_box.lattice, solver_box.factor
-        box, periodic = lattice.sides, [*lattice.periodic]
+        space, executor, factor = task.space, task.executor, solver_box.factor
         cutoff, constant = pair.cutoff, space.adapter.constant
         self.dtype = task.dtype
-        # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
-        longest = float(box[periodic].max(initial=0.0))
-        coincident = 1e-14 * longest
-        corner = lattice.corner.tolist()
-        if stretch is not None:
-            periodic[0] = False
-            corner[0] = stretch[0]
-            box = np.array([stretch[1] - stretch[0], box[1], box[2]])
         launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
-        shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
         self._spare = copied_at_once(space, self.dtype) - 1
-
-        cells = CellGrid(shape, tuple(box.tolist()), tuple(periodic), tuple(corner))
-        tilts, own_boxes = None, None
-        if task.in_boxes:
-            corners, edges, inverse_widths, of_tilts = bricks(solver_box, shape, space, trg.dtype)
-            own_boxes = OwnBoxes(corners, edges, inverse_widths, of_tilts)
-        elif task.tilted:
-            tilts = solver_box.constant(
-                space, "tilts", lambda solver_box: solver_box.lattice.tilts, trg.dtype
-            )
-
-        def sort(points: AnyArray, offsets: AnyArray) -> SortedPoints:
-            return SortedPoints(
-                points,
-                cells,
-                space,
-                scale=factor,
-                spare=self._spare,
-                offsets=offsets,
-                tilts=tilts,
-                boxes=own_boxes,
-                executor=executor,
-            )
-
-        self.sources = sort(src, systems and systems.sources)
-        self.targets = targets = self.sources
-        if trg is not src:
-            self.targets = targets = sort(trg, systems and systems.targets)
+        cells = near_cells(
+            task, solver_box, pair, src.shape[1], launch=launch, stretch=stretch, systems=systems
+        )
+        self.targets, self.sources = sort_points(
+            task, solver_box, cells, trg, src, systems=systems, spare=self._spare
+        )
+        targets = self.targets
 
         def cut(size: int) -> Any:
             # A tile never spans two columns: its bounding box would span the box.
-            length = shape[2] if launch is None else 1
+            length = cells.counts[2] if launch is None else 1
             n = targets.order.size
             return runs(space, targets.starts, size, n, length=length, executor=executor)
 
@@ -252,45 +217,13 @@ class P2P:
             names = task.sum.derivative_tables(task.want, together(task, pair))
             arguments = self.of_derivatives(by, pair.rows(names), tensors)
             self.launch_arguments["derivatives"] = arguments
-        # In tilted boxes first parts are whole numbers of this, so that their sums are exact.
-        digit = 2.0 ** (math.frexp(longest)[1] - 20) if task.tilted and task.finer else 0.0
-        src_high, src_low = parts(self.sources.points, self.dtype, digit)
-        trg_high, trg_low = src_high, src_low
-        if targets is not self.sources:
-            trg_high, trg_low = parts(targets.points, self.dtype, digit)
+        digit = digit_of(task, solver_box)
+        self.arguments = position_arguments(
+            task, solver_box, pair, cells, targets, self.sources, digit=digit
+        )
+        self.arguments["norms"] = self.norms
         if point_radii is not None:
-            trg_high = self._numbered(trg_high, of_targets)
-        half, half_low = parts(box / 2, self.dtype)
-        copies, most = None, 0
-        if task.tilted:
-
-            def copied(solver_box: SolverBox) -> Any:
-                return shifts(solver_box.lattice.images(cutoff), self.dtype, digit)
-
-            copies = solver_box.constant(space, ("copies", cutoff, digit), copied, self.dtype)
-            most = copies.shape[1] // lattice.boxes
-        width, origin = constant(box / np.array(shape), self.dtype), constant(corner, self.dtype)
-        if task.in_boxes:
-            origin, width = bricks(solver_box, shape, space, self.dtype, ("corners", "widths"))
-        self.arguments = {
-            "copies": copies,
-            "trg": trg_high,
-            "trg_low": trg_low,
-            "order": targets.order,
-            "src": src_high,
-            "src_low": src_low,
-            "norms": self.norms,
-            "starts": self.sources.starts,
-            "shape": constant([*shape, most], np.int32),
-            "width": width,
-            "reach": constant(reach(box, shape, cutoff), np.int32),
-            "origin": origin,
-            "half": constant(half, self.dtype),
-            "half_low": None if half_low is None else constant(half_low, self.dtype),
-            "cutoff": cutoff,
-            # Squares of shorter distances underflow.
-            "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
-        }
+            self.arguments["trg"] = self._numbered(self.arguments["trg"], of_targets)
         self.overlap_correction: P2P | None = None  # adds pairs that may overlap
         if task.sum.overlap_correction:
             rest = SUMS[in_unit(task.sum.overlap_correction, solver_box.unit)].pair
@@ -498,34 +431,6 @@ class P2P:
             self.apply(density[None], buffer, more, lists=False, weights=weights_of_one)
             for name, array in more.items():
                 results[name][place] += array[0]
-
-
-# Numbers of the bricks of systems that have boxes of their own, cut into cells.
-BRICKS: dict[str, Callable[[Any, Any], Any]] = {
-    "corners": lambda enclosed, _: -enclosed.sides / 2,
-    "edges": lambda enclosed, _: enclosed.sides,
-    "inverse widths": lambda enclosed, shape: shape / enclosed.sides,
-    "tilts": lambda enclosed, _: enclosed.tilts,
-    "widths": lambda enclosed, shape: enclosed.sides / shape,
-}
-
-
-def bricks(
-    solver_box: SolverBox,
-    shape: tuple[int, ...],
-    space: ExecutionSpace,
-    dtype: DTypeLike,
-    names: tuple[str, ...] = ("corners", "edges", "inverse widths", "tilts"),
-) -> list[Any]:
-    """Return numbers of all bricks, cut into cells of a ``shape``, three for each system."""
-
-    def numbers(name: str) -> Any:
-        def of(box: SolverBox) -> Any:
-            return BRICKS[name](box.lattice.enclosed, np.array(shape)).ravel()
-
-        return solver_box.constant(space, ("bricks", name, shape), of, dtype)
-
-    return [numbers(name) for name in names]
 
 
 class Derivatives(NamedTuple):

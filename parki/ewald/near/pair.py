@@ -182,9 +182,7 @@ def check_wanted(method: str, radial: str, kernel: str, want: tuple[str, ...]) -
         )
 
 
-def reach(
-    box: NDArray[np.float64], shape: tuple[int, int, int], cutoff: float
-) -> NDArray[np.int32]:
+def reach(box: NDArray[np.float64], shape: tuple[int, ...], cutoff: float) -> NDArray[np.int32]:
     """Return how many cells the cut-off spans along each axis, for cells of box / shape."""
     # Without the last digits: r_c over its own fraction is no more than a whole number.
     cells = np.ceil(cutoff * np.array(shape) / box * (1 - 1e-12))
