@@ -88,9 +88,9 @@ def longest_period(solver_box: SolverBox) -> float:
 
 
 def digit_of(task: Task, solver_box: SolverBox) -> float:
-    """Return what first parts of positions are whole numbers of, so that their sums are exact.
+    """Return the unit of the first parts of positions, whose sums are exact.
 
-    Only in tilted boxes; else 0.
+    It is zero unless the box is tilted.
     """
     if not (task.tilted and task.finer):
         return 0.0
