@@ -25,7 +25,7 @@ from parki.ewald.far.slit_modes import (
     unit_of_promise,
 )
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.replay import Replay
+from parki.ewald.pipeline.replay import Replay, launch_mode
 from parki.ewald.points import result_rows
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.maps import (
@@ -197,12 +197,13 @@ class Correction:
         return bounds
 
     def describe(self) -> str:
-        """Return the walls and the modes as a line."""
+        """Return the walls and the modes as a line; and how a device places points, once known."""
         axes = [f"no flux along axis {n}" for n, flux in enumerate(self._flux) if flux]
         gauge = ", ".join(axes) or "no mean pressure gradient"
+        mode = f"\n  launches: {launch_mode(self._graph.problem)}" if self._graph else ""
         return (
             f"  between walls at a distance of {self._gap:g}: {self.flow.modes.total} modes of the "
-            f"correction{'' if self._charges else f', {gauge}'}"
+            f"correction{'' if self._charges else f', {gauge}'}{mode}"
         )
 
 
