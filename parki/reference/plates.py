@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parki.reference.direct import direct_sum
-from parki.reference.slit import DIGITS, MOST_MODES, waves_up_to
+from parki.reference.slit import waves_of
 
 Array = NDArray[np.float64]
 
@@ -54,17 +54,12 @@ def near_plates(
     z, h = x[2][:, None], y[2][None]
     down, up = z + h, 2 * gap - z - h  # by way of each wall
     around = float((np.minimum(down, up) if len(factors) == 2 else down).min())
-    most = DIGITS / max(around, 1e-300)
-    if area * most**2 > 8 * np.pi * MOST_MODES:
-        raise ValueError(
-            f"a target and a source are {around / 2:g} from a wall, on the mean; expected at least "
-            f"{DIGITS * (area / (32 * np.pi * MOST_MODES)) ** 0.5:g}"
-        )
+    waves = waves_of(rows[:2, :2], around)
     phi = np.asarray(direct_sum("laplace", x, y, q, box=box, periodicity=2))
     mean = _mean(z, h, gap, factors)
     phi += 2 * np.pi / area * (mean @ q)
     g, far = factors[0], factors[1] if len(factors) == 2 else 0.0
-    for wave in waves_up_to(rows[:2, :2], most):
+    for wave in waves:
         k = float(np.hypot(*wave))
         across = np.exp(-k * gap) if far else 0.0
         # Waves that leave the lower and the upper wall: g (what arrives).

@@ -53,12 +53,7 @@ def between_walls(
     gap, area = rows[2, 2], abs(float(np.linalg.det(rows[:2, :2])))
     z, h = x[2][:, None], y[2][None]
     around = float(np.minimum(z + h, 2 * gap - z - h).min())
-    most = DIGITS / max(around, 1e-300)
-    if area * most**2 > 8 * np.pi * MOST_MODES:
-        raise ValueError(
-            f"a target and a source are {around / 2:g} from a wall, on the mean; expected at least "
-            f"{DIGITS * (area / (32 * np.pi * MOST_MODES)) ** 0.5:g}"
-        )
+    waves = waves_of(rows[:2, :2], around)
     words = (mean_flow,) * 2 if isinstance(mean_flow, str) else tuple(mean_flow)
     u = np.asarray(direct_sum("stokes_sl", x, y, f, box=box, periodicity=2))
     low, high = np.minimum(z, h), np.maximum(z, h)
@@ -67,7 +62,7 @@ def between_walls(
         if word == "no-flux":
             mean -= 24 * np.pi / (area * gap**3) * z * (gap - z) * h * (gap - h)
         u[axis] += mean @ f[axis]
-    for wave in waves_up_to(rows[:2, :2], most):
+    for wave in waves:
         k = float(np.hypot(*wave))
         rotation = np.array([[wave[0], -wave[1], 0], [wave[1], wave[0], 0], [0, 0, k]]) / k
         local = (_slit(k, z, h, gap) - _free(k, z - h)) / area
@@ -79,10 +74,22 @@ def between_walls(
     return u
 
 
-def waves_up_to(vectors: Array, most: float) -> Array:
-    """Return one of each two opposite wave vectors up to a length."""
-    back = 2 * np.pi * np.linalg.inv(vectors).T
-    first, second = (int(most * np.hypot(*row) / (2 * np.pi)) for row in vectors)
+def waves_of(rows: Array, around: float) -> Array:
+    """Return one of each two opposite wave vectors that count for pairs so far by way of a wall.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `MOST_MODES`.
+    """
+    most, area = DIGITS / max(around, 1e-300), abs(float(np.linalg.det(rows)))
+    if area * most**2 > 8 * np.pi * MOST_MODES:
+        raise ValueError(
+            f"a target and a source are {around / 2:g} from a wall, on the mean; expected at least "
+            f"{DIGITS * (area / (32 * np.pi * MOST_MODES)) ** 0.5:g}"
+        )
+    back = 2 * np.pi * np.linalg.inv(rows).T
+    first, second = (int(most * np.hypot(*row) / (2 * np.pi)) for row in rows)
     i, j = np.meshgrid(np.arange(-first, first + 1), np.arange(second + 1), indexing="ij")
     waves = np.stack([i, j], axis=-1)[(j > 0) | (i > 0)] @ back
     return np.asarray(waves[np.hypot(*waves.T) <= most])
