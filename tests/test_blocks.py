@@ -137,6 +137,42 @@ def test_blocks_say_what_they_read_and_write(tmp_path, declared, more, message):
         call()
 
 
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (
+            "",
+            r'twice takes r from blocks that it calls, .*; expected @block\(reads=.*, takes="r"\)',
+        ),
+        (', takes="r square"', "twice does not take square from blocks that it calls"),
+        (', takes="r"', ""),
+    ],
+)
+def test_blocks_say_what_they_take_from_blocks(tmp_path, declared, message):
+    """What the blocks that they call leave, and they use and do not leave in turn."""
+    pair = f"""
+{DECLARED}{DISTANCE}
+@block(reads="v x", writes="both w"{declared})
+def twice():
+    distance(r)
+    both: REAL = 2.0 * r
+"""
+    call = partial(
+        expanded,
+        tmp_path,
+        WORKUNIT.format(more="")
+        .replace("distance(r)", "twice()")
+        .replace("distance", "twice")
+        .replace("= r", "= both"),
+        pair=pair,
+    )
+    if message:
+        with pytest.raises(KernelError, match=message):
+            call()
+    else:
+        assert "both: REAL = 2.0 * r" in ast.unparse(call())
+
+
 def test_what_bodies_declare_is_their_own(tmp_path):
     """Bodies of parallel loops and variables of loops are not the caller's."""
     block = """

@@ -6,7 +6,7 @@ from kernels.blocks.window import grid_point, horner
 from parki.runtime.scopes import block
 
 
-@block(reads="above c0 c1 c2 field shape wx wy wz", writes="u0 u1 u2")
+@block(reads="above c0 c1 c2 field shape wx wy wz", writes="u0 u1 u2", takes="g0 g1 g2")
 def gather_window(wraps):
     """Add the field's values times the window to u0, u1 and u2.
 

@@ -166,6 +166,7 @@ def displace_copy(j):
         "rate0 rate1 rate2 side sides0 sides1 sides2 src src_low src_periods trg_periods x0 x1 x2"
     ),
     writes="apart far r0 r1 r2 rr y",
+    takes="h0 h1 h2 out0 out1 out2 rest0 rest1 rest2 shift0 shift1 shift2",
 )
 def meet_label(j):
     """Take the distance of source j, or of an image of it, as ``p2p.py`` says."""

@@ -7,6 +7,8 @@ itself, and without jumps, each is the kernel of the sum of the same name. Witho
 the numerators of that kernel, whatever is in place of 1/r^k.
 """
 
+from typing import List
+
 from parki.runtime.scopes import block
 
 

@@ -4,7 +4,7 @@ from kernels.blocks.vector import take_vector
 from parki.runtime.scopes import block
 
 
-@block(reads="dens norms", writes="trace xx xy yy yz zx zz")
+@block(reads="dens norms", writes="trace xx xy yy yz zx zz", takes="n0 n1 n2 q0 q1 q2")
 def stresslet(at):
     """Take the symmetric tensor S = q n + n q of a source to xx, xy and so on, and q.n to trace."""
     take_vector(q0, q1, q2, dens, PLAIN, at)
@@ -50,7 +50,7 @@ def gradients(at):
             zz = basis[box + 2][2] * zz
 
 
-@block(reads="dx dy dz wx wy wz", writes="dx dy dz s0 s1 s2 s3 w")
+@block(reads="dx dy dz wx wy wz", writes="dx dy dz s0 s1 s2 s3 w", takes="n0 n1 n2 q0 q1 q2")
 def add_source(density, normal, first_normal, at):
     """Add to s0 to s3 what a source of window values wx, wy, wz and slopes dx, dy, dz spreads.
 

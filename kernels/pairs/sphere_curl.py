@@ -57,7 +57,11 @@ def overlap():
             c = ratio / (turns * turns * turns)
 
 
-@block(reads="least mark most p0 p1 r0 r1 r2 rr singular smooth y", writes="u y")
+@block(
+    reads="least mark most p0 p1 r0 r1 r2 rr singular smooth y",
+    writes="u y",
+    takes="c e0 e1 e2 ratio sixth smooth1 smooth1_lap1 t0 t1 t2",
+)
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function(smooth1)
@@ -77,6 +81,10 @@ def interact(density, row, normal, first_normal, at):
 @block(
     reads="mark p0 p1 p2 p3 r0 r1 r2 rr singular smooth y",
     writes="first g00 g01 g02 g10 g11 g12 g20 g21 g22 last u0 u1 u2 y z0 z1 z2",
+    takes=(
+        "away both c e0 e1 e2 level moves psi1 psi1_lap1 r sixth smooth1 smooth1_lap1 t0 t1 t2 "
+        "turns yy"
+    ),
 )
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""

@@ -60,7 +60,11 @@ def overlap():
         axial = 0.0
 
 
-@block(reads="least mark most p0 p1 p2 r0 r1 r2 rr singular smooth y", writes="one u y")
+@block(
+    reads="least mark most p0 p1 p2 r0 r1 r2 rr singular smooth y",
+    writes="one u y",
+    takes="axial e0 e1 e2 iso other psi1 smooth1 t0 t1 t2",
+)
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function(smooth1)
@@ -83,6 +87,10 @@ def interact(density, row, normal, first_normal, at):
 @block(
     reads="mark p0 p1 p2 p3 r0 r1 r2 rr singular smooth y",
     writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 one u0 u1 u2 y z0 z1 z2",
+    takes=(
+        "axial both deep difference e0 e1 e2 iso other part product psi2 r rate smooth1 smooth2 "
+        "t0 t1 t2 yy"
+    ),
 )
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""

@@ -29,7 +29,11 @@ from parki.runtime.scopes import block
 EQUAL = False  # whether all spheres have one radius
 
 
-@block(reads="mark p2 rr y", writes="away axial both iso one ratio share sixth square twice")
+@block(
+    reads="mark p2 rr y",
+    writes="away axial both iso one ratio share sixth square twice",
+    takes="other",
+)
 def overlap(density, row, at):
     """Take m to iso, l to axial, and what the branches share."""
     take_radii(one, other, p2, density, row, at)
@@ -67,6 +71,10 @@ def overlap(density, row, at):
 @block(
     reads="least mark most p0 p1 p2 p3 p4 p5 r0 r1 r2 rr singular smooth y",
     writes="one square u y",
+    takes=(
+        "axial e0 e1 e2 f0 f1 f2 flow flow_lap1 flow_lap2 iso sixth smooth1 smooth1_lap1 "
+        "smooth1_lap2 twice"
+    ),
 )
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
@@ -94,6 +102,10 @@ def interact(density, row, normal, first_normal, at):
 @block(
     reads="mark p0 p1 p2 p3 p4 p5 p6 p7 p8 r0 r1 r2 rr singular smooth y",
     writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 one p square u0 u1 u2 y z0 z1 z2",
+    takes=(
+        "away axial both e0 e1 e2 f0 f1 f2 flow flow_lap1 flow_lap2 iso psi1 psi1_lap1 psi1_lap2 "
+        "r ratio share sixth smooth1 smooth1_lap1 smooth1_lap2 twice yy"
+    ),
 )
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""

@@ -9,7 +9,9 @@ from parki.runtime.scopes import block
 UP = 2
 
 
-@block(reads="basis box hat i0 i1 i2 im k0 k1 k2 m re", writes="hat")
+@block(
+    reads="basis box hat i0 i1 i2 im k0 k1 k2 m re", writes="hat", takes="a0 a1 a2 b0 b1 b2 x y z"
+)
 def multiply():
     """Multiply a mode by the symbol."""
     take_wavenumber()

@@ -14,6 +14,7 @@ from parki.runtime.scopes import block
         "square2"
     ),
     writes="hat",
+    takes="a0 a1 a2 b0 b1 b2 kk x y z",
 )
 def multiply():
     """Multiply a mode by the symbol."""

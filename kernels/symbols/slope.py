@@ -4,7 +4,7 @@ from kernels.blocks.mode import take_wavenumber
 from parki.runtime.scopes import block
 
 
-@block(reads="basis box hat i0 i1 i2 im k0 k1 k2 m re", writes="hat")
+@block(reads="basis box hat i0 i1 i2 im k0 k1 k2 m re", writes="hat", takes="x y z")
 def multiply():
     """Multiply a mode by the symbol."""
     take_wavenumber()

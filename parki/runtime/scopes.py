@@ -3,6 +3,7 @@
 A block declares the names that it takes from its caller and those that it leaves or changes there:
 ``@block(reads="rr y p0", writes="reciprocal")``. Names of parameters, of constants, and what it
 declares for itself alone are not among them. What the blocks that it calls need of its caller is.
+What those leave, and it uses without leaving it in turn, is ``takes``: ``@block(takes="kk")``.
 All branches count, whatever the constants are, and so does every line, whatever the order.
 """
 
@@ -19,14 +20,16 @@ from parki.runtime.syntax import walk
 KNOWN = {"pk", "range", "int", "float", "bool", "List"}
 
 
-def block(reads: str = "", writes: str = "") -> Callable[[Any], Any]:
+def block(reads: str = "", writes: str = "", takes: str = "") -> Callable[[Any], Any]:
     """Declare which of its caller's variables a block reads, and which it leaves or changes.
+
+    And which of the variables that it uses come from the blocks that it calls.
 
     Nobody calls it: the declaration is read from the text of the file.
 
     Parameters
     ----------
-    reads, writes : str
+    reads, writes, takes : str
         Names, with blanks between them.
     """
     raise NotImplementedError("files of blocks are texts, which nobody imports")
@@ -46,6 +49,8 @@ class Scope(NamedTuple):
         Names and parameters of its caller that it assigns, or whose elements it does.
     hides : frozenset of str
         Names that it declares for itself alone.
+    takes : frozenset of str
+        Those of them that its own statements use, and only blocks that it calls declare.
     """
 
     parameters: tuple[str, ...]
@@ -53,6 +58,7 @@ class Scope(NamedTuple):
     leaves: frozenset[str]
     changes: frozenset[str]
     hides: frozenset[str]
+    takes: frozenset[str]
 
     @classmethod
     def declared(cls, function: ast.FunctionDef, others: Mapping[str, Scope], where: str) -> Scope:
@@ -63,7 +69,7 @@ class Scope(NamedTuple):
         KernelError
             If it reads or writes another name of its caller than it declares.
         """
-        said = {"reads": frozenset[str](), "writes": frozenset[str]()}
+        said = dict.fromkeys(("reads", "writes", "takes"), frozenset[str]())
         for decorator in function.decorator_list:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "block":
                 for keyword in decorator.keywords:
@@ -77,10 +83,14 @@ class Scope(NamedTuple):
             ("does not write", said["writes"] - scope.writes),
         )
         apart = [f"{verb} {', '.join(sorted(names))}" for verb, names in differences if names]
-        if apart:
+        lacks = [" and ".join(apart) + " of its caller"] if apart else []
+        if unlike := scope.takes ^ said["takes"]:
+            verb = "takes" if unlike & scope.takes else "does not take"
+            lacks.append(f"{verb} {', '.join(sorted(unlike))} from blocks that it calls")
+        if lacks:
             raise KernelError(
-                f"{where}: {function.name} {' and '.join(apart)} of its caller, unlike what it "
-                f"declares; expected {scope.decorator()}"
+                f"{where}: {function.name} {' and '.join(lacks)}, unlike what it declares; "
+                f"expected {scope.decorator()}"
             )
         return scope
 
@@ -97,6 +107,9 @@ class Scope(NamedTuple):
         By default it leaves all of them.
         """
         names = _Names(function, others, where)
+        used = {node.id for node in walk(function) if isinstance(node, ast.Name)}
+        targets = (node.target for node in walk(function) if isinstance(node, ast.AnnAssign))
+        declared = {target.id for target in targets if isinstance(target, ast.Name)}
         parameters = tuple(arg.arg for arg in function.args.args)
         leaves = names.declares & (names.declares if leaving is None else leaving | {*parameters})
         return cls(
@@ -105,6 +118,7 @@ class Scope(NamedTuple):
             frozenset(leaves),
             frozenset(names.changes - names.declares),
             frozenset(names.declares - leaves),
+            frozenset((names.declares - leaves - declared) & used),
         )
 
     @property
@@ -118,8 +132,8 @@ class Scope(NamedTuple):
         return (self.leaves | self.changes) - {*self.parameters}
 
     def decorator(self) -> str:
-        """Return the declaration of what is read and written."""
-        parts = {"reads": self.reads, "writes": self.writes}
+        """Return the declaration of what is read, written and taken."""
+        parts = {"reads": self.reads, "writes": self.writes, "takes": self.takes}
         texts = [f'{name}="{" ".join(sorted(names))}"' for name, names in parts.items() if names]
         return f"@block({', '.join(texts)})"
 

@@ -10,7 +10,9 @@ from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from parki.runtime.scopes import block
 
 
-@block(reads="least most p0 r0 r1 r2 rr singular smooth y", writes="u y")
+@block(
+    reads="least most p0 r0 r1 r2 rr singular smooth y", writes="u y", takes="e0 e1 e2 r smooth1"
+)
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function(smooth1)
@@ -28,6 +30,7 @@ def interact(density, row, normal, first_normal, at):
 @block(
     reads="p0 p1 r0 r1 r2 rr singular smooth y",
     writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 u0 u1 u2 y z0 z1 z2",
+    takes="along e0 e1 e2 level psi1 r smooth1 yy",
 )
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
