@@ -30,6 +30,7 @@ QUARTIC = True  # whether M is over k^4, or over k^2
 GIVEN = False  # whether the transform of a kernel that ends is given
 DECAYS = False  # whether the split's factor has an exponential
 TERMS = 20  # terms of a Chebyshev series
+MODES = 16  # lowest modes along an axis, which `sum_lowest_modes` sums without the grid
 WIDTH = 8  # functions evaluated at a time
 
 
@@ -176,6 +177,39 @@ def strain(
     sums[4][i] = times0[i0] * second * second * plain
     sums[5][i] = times0[i0] * second * along
     sums[6][i] = times0[i0] * squared
+
+
+@pk.workunit
+def sum_lowest_modes(
+    i: int,
+    rotation: pk.View2D[pk.double],
+    weights: pk.View2D[pk.double],
+    offsets: pk.View1D[pk.int32],
+    pieces: int,
+    sums: pk.View2D[pk.double],
+):
+    """Sum a row of weights times the powers 1 to MODES of complex numbers, over a piece of points.
+
+    Item i is (row, piece). The real and the imaginary parts of each power are two rows of ``sums``.
+    """
+    row: int = i // pieces
+    piece: int = i % pieces
+    real: List[pk.double] = [0.0] * MODES
+    imaginary: List[pk.double] = [0.0] * MODES
+    for point in range(offsets[piece], offsets[piece + 1]):
+        cosine: pk.double = rotation[point][0]
+        sine: pk.double = rotation[point][1]
+        x: pk.double = weights[row][point]
+        y: pk.double = 0.0
+        for mode in range(MODES):
+            rotated: pk.double = x * cosine - y * sine
+            y = x * sine + y * cosine
+            x = rotated
+            real[mode] += x
+            imaginary[mode] += y
+    for mode in range(MODES):
+        sums[2 * (MODES * row + mode)][piece] = real[mode]
+        sums[2 * (MODES * row + mode) + 1][piece] = imaginary[mode]
 
 
 @pk.workunit

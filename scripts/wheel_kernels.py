@@ -22,6 +22,7 @@ from parki.ewald.choice.machines import COMPILED_DEGREES
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
+from parki.ewald.far.gauge import MODES
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.padding import pad
 from parki.ewald.far.spreading import spreading_kernels
@@ -114,6 +115,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield from SortedPoints.kernels(SPACE, real)
     yield load("cell_list", "place_systems", SPACE)
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
+    yield load("fgc", "sum_lowest_modes", SPACE, MODES=MODES)
     yield SortedPoints.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
     yield from close.kernels(SPACE)

@@ -24,6 +24,7 @@ from parki.dynamics.moments import make_density, make_moves
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.dynamics.placed import Placed, multiplied, same_shapes
 from parki.ewald.far import stored_mesh
+from parki.ewald.far.gauge import MODES
 from parki.ewald.near import p2p
 from parki.ewald.near.sizes import Launch
 from parki.ewald.sums import SUMS
@@ -162,6 +163,7 @@ def sort_as_devices_do(dtype: type) -> None:
     pairs.brownian_noise(np.ones((4, 3, pairs.first.size)))
     make_moves(space, make_density(space, np.ones((11, POINTS))))
     move_bodies(dtype)
+    sum_modes()
     iterate(dtype)
 
 
@@ -174,6 +176,17 @@ def move_bodies(dtype: type) -> None:
     placed.carried(placed.alone(placed.arms)[1])
     rows, matrix = np.eye(36, dtype=dtype)[:5], kinds[0].answer
     assert (multiplied(space, rows, matrix) == matrix[:5]).all()
+
+
+def sum_modes() -> None:
+    """Launch the sum of a plane's modes, of two pieces of points, which single precision takes."""
+    rng = np.random.default_rng(2)
+    rotation, weights = rng.random((POINTS, 2)) - 0.5, rng.random((1, POINTS))
+    kernel = load("fgc", "sum_lowest_modes", get_execution_space("OpenMP"), MODES=MODES)
+    sums, offsets = np.empty((2 * MODES, 2)), np.array([0, 7, POINTS], np.int32)
+    kernel(2, rotation=rotation, weights=weights, offsets=offsets, pieces=2, sums=sums)
+    powers = (rotation @ [1, 1j]) ** np.arange(1, MODES + 1)[:, None]
+    assert np.allclose(sums[::2] + 1j * sums[1::2], np.add.reduceat(weights * powers, [0, 7], 1))
 
 
 def iterate(dtype: type) -> None:

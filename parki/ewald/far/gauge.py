@@ -7,7 +7,9 @@ periodic double layer is fixed up to a linear function only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import reduce
+from operator import add, mul
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums.gauges import Ends
+from parki.runtime import load
 from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
@@ -158,6 +161,7 @@ def _ends(mesh: EwaldMesh, split: Split) -> Ends:
 # Number of modes. With 16 the error that is smooth along z falls by 30 (a box of 1:1:30) to 100
 # (1:1:300), below the rounding elsewhere.
 MODES = 16
+PIECE = 128  # points whose modes one work item sums
 # Least height of a box over its width: in lower boxes other rounding is larger than this one.
 HIGH = 3.0
 
@@ -196,11 +200,16 @@ class PlaneModes:
         self.xp, self.sources = mesh.task.xp, mesh.task.sum.sources
         self.rows = min(2, mesh.task.sum.components)
         self.heights, self.norms, self.systems = heights, norms, systems
-        # The modes of a system are summed together.
-        self.chunk = max(1, heights.size) if systems else sizes_of(mesh.space.on_device).plane
         length, step = mesh.padding.local[2], float(mesh.steps[2])
         angles = 2 * np.pi / length * np.arange(1, min(MODES, length // 2 - 1) + 1)
+        self.kernel = load(
+            "fgc", "sum_lowest_modes", mesh.space, executor=mesh.executor, MODES=MODES
+        )
         self.lowest = angles[0] / step
+        # A device sums pieces of points side by side; the modes of a system are summed together.
+        self.offsets, self.chunk = None, sizes_of(mesh.space.on_device).plane
+        if systems is not None:
+            self.offsets, self.chunk = systems.arrays[0], max(1, heights.size)
         # The grid starts at half a window before the points, in steps.
         shift = np.exp(-1j * angles * (mesh.window.points / 2 - 1))
         factor = mesh.window.fourier(angles) * mesh.window.fourier(0.0) ** 2 * shift
@@ -223,21 +232,34 @@ class PlaneModes:
 
         Shape (2, systems, modes) or (1, systems, modes).
         """
-        xp = self.xp
-        count = self.systems.count if self.systems else 1
-        sums = xp.zeros((self.rows, count, self.slope.size), dtype=np.complex128)
-        for start in range(0, self.heights.size, self.chunk):
+        powers, total = tuple[int, ...](), cast(Any, 0)
+        for start in range(0, max(1, self.heights.size), self.chunk):
             part = slice(start, start + self.chunk)
             powers, weights = zip(*self._weights(dens, part), strict=True)
-            weights = xp.concatenate(weights)
-            rotation = xp.exp(-1j * self.lowest * self.heights[part].astype(np.float64))
-            wave = xp.ones_like(rotation)
-            for mode in range(self.slope.size):
-                wave *= rotation
-                modes = self._total(weights, wave).reshape(-1, self.rows, count)
-                for power, of_source in zip(powers, modes, strict=True):
-                    sums[..., mode] += self.slope[mode] ** power * of_source
-        return sums * self.factor
+            total = total + self._sums(self.xp.concatenate(weights), self.heights[part])
+        modes = total.reshape(len(powers), self.rows, MODES, 2, -1)[:, :, : self.slope.size]
+        modes = (modes[..., 0, :] + 1j * modes[..., 1, :]).swapaxes(2, 3)
+        slopes = [self.slope**power for power in powers]
+        return reduce(add, map(mul, slopes, modes)) * self.factor
+
+    def _sums(self, weights: AnyArray, heights: AnyArray) -> Any:
+        """Return the sums of weights (rows, N) times waves, shape (2 rows modes, systems)."""
+        xp, size = self.xp, heights.size
+        rotation = xp.exp(-1j * self.lowest * heights.astype(np.float64))
+        offsets = self.offsets
+        if offsets is None:
+            offsets = xp.minimum(xp.arange(0, max(1, size) + PIECE, PIECE, dtype=np.int32), size)
+        pieces = offsets.size - 1
+        sums = xp.empty((2 * MODES * len(weights), pieces))
+        self.kernel(
+            len(weights) * pieces,
+            rotation=rotation.view(np.float64).reshape(-1, 2),
+            weights=weights,
+            offsets=offsets,
+            pieces=pieces,
+            sums=sums,
+        )
+        return sums if self.systems else sums.sum(axis=1, keepdims=True)
 
     def _weights(self, dens: AnyArray, part: slice) -> Iterator[tuple[int, Any]]:
         """Return the power of the wavenumber and weights (components, points) of each source."""
@@ -254,14 +276,3 @@ class PlaneModes:
                 yield 1, -rows[2::3][: self.rows]
             else:
                 yield 0, rows[: self.rows]
-
-    def _total(self, weights: AnyArray, wave: AnyArray) -> Any:
-        """Return the sums of the products with a wave, shape (rows, systems)."""
-        parts = wave.view(np.float64).reshape(-1, 2)
-        if self.systems is None and self.xp is np:  # real and imaginary parts at once
-            return (weights @ parts).view(np.complex128)
-        if self.systems is None:  # without cuBLAS, whose calls are not recorded
-            return (weights[:, None] * parts.T).sum(axis=-1).view(np.complex128)
-        return self.systems.sums(weights * parts[:, 0]) + 1j * self.systems.sums(
-            weights * parts[:, 1]
-        )
