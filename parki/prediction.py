@@ -20,8 +20,8 @@ from parki.ewald.choice import machines
 from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.memory import Memory, Use, fitting, predict
-from parki.ewald.choice.parameters import Parameters, select
-from parki.ewald.choice.problem import Problem
+from parki.ewald.choice.method import MethodParameters
+from parki.ewald.choice.parameters import select
 from parki.ewald.derivatives.between_walls import correction_of
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PAIRS, most_pairs
@@ -236,7 +236,7 @@ def estimate(
     first, noise, solve = math.nan, None, None
     first_sum: Any = None
     for single in sums:
-        problem, parameters, needs, length = _chosen(
+        parameters, use, length = _chosen(
             single,
             (count, sources, systems),
             dtype=np_dtype,
@@ -245,8 +245,8 @@ def estimate(
             same=targets is None,
         )
         first = first if first == first else length
-        first_sum = first_sum or (problem, parameters)
-        memory = predict(problem, parameters, needs)
+        first_sum = first_sum or parameters
+        memory = predict(parameters, use)
         many = len(single.shared.lists) if single.shared else 1
         for stage, value in parameters.seconds.items():
             seconds[stage] += many * value
@@ -255,10 +255,8 @@ def estimate(
             parts[part] = parts.get(part, 0.0) + size
         held += memory.held
         if peak > where.free:
-            fits = tuple(fitting(problem, parameters, needs, where.free, length))
-        grid = problem.pad(
-            parameters.steps, parameters.points, parameters.cutoff, parameters.split
-        ).grid
+            fits = tuple(fitting(parameters, use, where.free, length))
+        grid = parameters.padding.grid
         chosen.append(
             f"{single.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "
             f"{' x '.join(map(str, grid))}, window of {parameters.points} points"
@@ -277,7 +275,7 @@ def estimate(
         solve = float(np.interp(filled, *SOLVES)) * sum(seconds.values())
     elif kernel == "rigid_bodies":
         solve = BODIES * sum(seconds.values())
-    best = problem.machine.name.removeprefix("those ")
+    best = parameters.problem.machine.name.removeprefix("those ")
     return Prediction(
         _headline(
             name,
@@ -376,7 +374,7 @@ def _sums(kernel: str, want: str | tuple[str, ...], options: EwaldOptions) -> It
 def _correction(
     single: _OneSum,
     counts: tuple[int, int],
-    first: tuple[Problem, Parameters],
+    first: MethodParameters,
     dtype: np.dtype[Any],
 ) -> tuple[dict[str, float], float, str]:
     """Return the cost of the correction: seconds by stage, bytes, and a line on its modes.
@@ -394,20 +392,17 @@ def _correction(
         dtype=dtype,
         space=get_execution_space("Serial"),
     )
-    most, (problem, parameters) = max(counts), first
+    most = max(counts)
     size, words = rest.flow.size(most), f"correction: {rest.flow.modes.total} modes"
     if size is None:
         return {}, rest.flow.bytes(most), words
-    grid = problem.pad(
-        parameters.steps, parameters.points, parameters.cutoff, parameters.split
-    ).grid
-    window = (size.points / parameters.points) ** 3
+    window = (size.points / first.points) ** 3
     more = {
         "P2G": window * rest.passes[0] / 3,
         "G2P": window * rest.passes[1],
-        "FGC": math.prod(size.shape) / math.prod(grid) * sum(rest.passes) / 2,
+        "FGC": math.prod(size.shape) / math.prod(first.padding.grid) * sum(rest.passes) / 2,
     }
-    seconds = {stage: times * parameters.seconds[stage] for stage, times in more.items()}
+    seconds = {stage: times * first.seconds[stage] for stage, times in more.items()}
     words += f", grid {' x '.join(map(str, size.shape))}, window of {size.points} points"
     return seconds, rest.flow.bytes(most), words
 
@@ -420,8 +415,8 @@ def _chosen(
     machine: _Machine,
     first: float,
     same: bool,
-) -> tuple[Problem, Parameters, Use, float]:
-    """Return the problem of a sum, its parameters, what memory depends on, and the box's length.
+) -> tuple[MethodParameters, Use, float]:
+    """Return the parameters of a sum, what memory depends on, and the box's length.
 
     ``first`` is the length of the box of the first sum, NaN of that itself.
     """
@@ -457,7 +452,7 @@ def _chosen(
         best=machine.machine(task),
         most_kept=0.0 if options.deterministic else machine.kept(systems * targets),
     )
-    return problem, select(problem), Use(task, same, False), solver_box.length
+    return select(problem), Use(task, same, False), solver_box.length
 
 
 def _sample(

@@ -150,12 +150,13 @@ def test_when_parameters_suit():
     """Not where the near field's work changes by more than 1.5, nor where errors grow."""
     c = cloud("same", 3000, BOX)
     plan = plan_of("stokes_sl", c, options_of())
-    problem, chosen = plan.setup.problem, plan.parameters
+    chosen = plan.parameters
+    problem = chosen.problem
     old = problem.density
 
     def suits(n=3000, self_pairs=old.self_pairs, clustered=1.0, tolerance=problem.tolerance):
         density = replace(old, self_pairs=self_pairs, enhancement=clustered * old.enhancement)
-        return suit(problem, chosen, density, tolerance, n, n)
+        return suit(chosen, density, tolerance, n, n)
 
     assert suits() and suits(n=3500) and suits(n=2600) and suits(self_pairs=0.0)
     assert not suits(n=3800) and not suits(n=2400)

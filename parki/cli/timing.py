@@ -18,7 +18,7 @@ from parki.errors import ParkiMemoryError, ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.choice.cost import near_name
 from parki.ewald.choice.grids import POINTS
-from parki.ewald.choice.parameters import Parameters
+from parki.ewald.choice.method import MethodParameters
 from parki.ewald.choice.times import far_counts, near_counts
 from parki.ewald.options.expert import Expert
 from parki.ewald.sums import SUMS
@@ -85,7 +85,7 @@ class Timing:
 
     Attributes
     ----------
-    chosen : Parameters
+    chosen : MethodParameters
     seconds : dict
         Seconds of each stage.
     samples : list of StageTime
@@ -93,7 +93,7 @@ class Timing:
     """
 
     task: TimedPlan
-    chosen: Parameters
+    chosen: MethodParameters
     seconds: dict[str, float]
     samples: list[StageTime]
 
@@ -176,7 +176,7 @@ def run(task: TimedPlan, space: ExecutionSpace) -> Timing:
     if plan.setup is None:
         raise ParkiValueError(f"{task} has no points to time")
     chosen, padding = plan.setup.parameters, plan.setup.mesh.padding
-    problem = plan.setup.problem.rounded()  # as its parameters were chosen
+    problem = chosen.problem.rounded()  # as its parameters were chosen
     near = near_name(chosen.p2p, lists is not None and lists.kept)
     counts = {near: near_counts(problem, chosen.p2p, chosen.near, chosen.degree)}
     values = padding.values(problem.machine.lengths)

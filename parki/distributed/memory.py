@@ -19,8 +19,7 @@ from parki.distributed.team import Team
 from parki.errors import ParkiMemoryError
 from parki.ewald.choice import memory as single
 from parki.ewald.choice.memory import Memory, Use
-from parki.ewald.choice.parameters import Parameters
-from parki.ewald.choice.problem import Problem
+from parki.ewald.choice.method import MethodParameters
 from parki.ewald.far.buffers import (
     components_of,
     convolution_buffers,
@@ -63,10 +62,10 @@ class RankShare:
     near: int
 
 
-def predict(problem: Problem, chosen: Parameters, use: Use, share: RankShare) -> Memory:
-    """Return the memory a rank needs; ``problem`` and ``use`` describe the sum over all ranks."""
+def predict(chosen: MethodParameters, use: Use, share: RankShare) -> Memory:
+    """Return the memory a rank needs; ``chosen`` and ``use`` describe the sum over all ranks."""
     mesh, slabs, rank, reach = share.mesh, share.slabs, share.rank, share.reach
-    task, kind, size = use.task, use.task.sum, slabs.size
+    task, kind, size, problem = use.task, use.task.sum, slabs.size, chosen.problem
     item = np.dtype(task.dtype).itemsize
     (targets, sources), (caller_targets, caller_sources) = share.slab_counts, share.caller_counts
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
@@ -82,7 +81,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, share: RankShare) ->
     def sort(targets: int, sources: int, use: Use) -> tuple[float, float, float]:
         lattice = replace(problem.lattice, sides=sides)
         of_slab = replace(problem, lattice=lattice, targets=targets, sources=sources)
-        return single.points_bytes(of_slab, chosen, use, slab)
+        return single.points_bytes(replace(chosen, problem=of_slab), use, slab)
 
     held, _, _ = sort(caller_targets, caller_sources, use)
     moved, _, far = sort(targets, sources, use)
@@ -149,7 +148,7 @@ def _convolve(
 
 
 def check_memory(
-    team: Team, problem: Problem, chosen: Parameters, use: Use, *, length: float, needed: Memory
+    team: Team, chosen: MethodParameters, use: Use, *, length: float, needed: Memory
 ) -> None:
     """Refuse a plan on all ranks if some rank lacks memory; ``needed`` is the need of this one.
 
@@ -176,6 +175,6 @@ def check_memory(
         return
     fitting: list[str] = []
     if team.rank == 0:
-        free = single.predict(problem, chosen, use).peak / worst
-        fitting = list(single.fitting(problem, chosen, use, free, length))
+        free = single.predict(chosen, use).peak / worst
+        fitting = list(single.fitting(chosen, use, free, length))
     raise ParkiMemoryError(words + ("; ".join(team.broadcast(fitting)) or "nothing near"))

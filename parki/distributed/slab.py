@@ -119,10 +119,9 @@ class Slab(Pipeline):
                 slab_counts=(targets, sources),
                 near=near,
             )
-            new.memory = memory.predict(setup.problem, setup.parameters, use, share)
+            new.memory = memory.predict(setup.parameters, use, share)
             memory.check_memory(
                 self.team,
-                setup.problem,
                 setup.parameters,
                 use,
                 length=solver_box.length,
@@ -185,7 +184,7 @@ class Slab(Pipeline):
     ) -> Setup:
         """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
         clouds = self._sample(task, points, trg, src)
-        chosen: Any = None  # problem and parameters, or None where the present ones are kept
+        chosen: Any = None  # parameters, or None where the present ones are kept
         if clouds:
             apart = task.options.images_below(points.source_extents)
             density = pair_density(clouds[0], clouds[-1], solver_box.lattice.edges, apart=apart)
@@ -199,8 +198,7 @@ class Slab(Pipeline):
         chosen = self.team.broadcast(chosen)
         if before is not None and chosen is None:
             return before
-        problem, parameters = chosen
-        return Setup.of(task, solver_box, problem, parameters)
+        return Setup.of(task, solver_box, chosen)
 
     def _sample(
         self, task: Task, points: SurveyedCloud, trg: AnyArray, src: AnyArray

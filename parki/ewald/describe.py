@@ -98,7 +98,7 @@ def _lists(pipeline: Pipeline) -> Iterator[str]:
 
 def _instead(setup: Setup) -> Iterator[str]:
     """Yield how the other split compares, if the plan could take it with the same options."""
-    problem = setup.problem
+    problem = setup.parameters.problem
     other = "prolate" if problem.split == "hasimoto" else "hasimoto"
     if setup.pair.evaluator:  # only Hasimoto's split can
         return
@@ -147,7 +147,7 @@ def describe(task: Task, points: SurveyedCloud, pipeline: Pipeline) -> str:
     lines.append(
         "  predicted seconds: "
         + ", ".join(f"{k} {v:.3g}" for k, v in p.seconds.items())
-        + f" ({setup.problem.machine.name})"
+        + f" ({p.problem.machine.name})"
     )
     if pipeline.memory is not None:
         lines.append(f"  predicted memory: {pipeline.memory}")

@@ -75,7 +75,7 @@ class Plan(AnyPlan[Wanted]):
         Edge lengths or lattice vectors, of the options or the extent of the points.
     origin : ndarray, shape (3,)
         Corner of the box.
-    parameters : Parameters
+    parameters : MethodParameters
         What was chosen; `describe` prints it.
     memory : Memory
         Bytes that the plan needs, by part, as predicted for the points it was made of.

@@ -33,7 +33,7 @@ PLANS = (
 
 def counts(plan: Any) -> dict[str, tuple[float, float]]:
     """Return operations and bytes of each stage of a plan that computes u."""
-    kind, problem, chosen = SUMS[plan.kernel], plan.setup.problem, plan.parameters
+    kind, problem, chosen = SUMS[plan.kernel], plan.parameters.problem, plan.parameters
     mesh, n, item = plan.setup.mesh, float(plan.n_sources), plan.dtype.itemsize
     polynomials, others = kind.pair.operations
     pair = others + 2 * polynomials * chosen.degree

@@ -241,7 +241,7 @@ def back(
 def kind(case: Case | Walk, plan: Any, alone: Any = None) -> str:
     """Return in what the sum of many ranks differs from that of one, ``alone``."""
     setup = plan.setup
-    order = setup.solver_box.lattice.places(setup.problem.lattice)
+    order = setup.solver_box.lattice.places(setup.parameters.problem.lattice)
     if plan.task.periodicity == 2 and order[0] == 1:
         return "exchanged"  # axes: other modes are those whose images are left out
     if isinstance(case, Case) and case.n > SAMPLE and case.deal != "in order":

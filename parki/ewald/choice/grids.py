@@ -8,15 +8,16 @@ the forecasts for the others. This repeats until the cheapest grid is known to s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.ewald.choice.method import MethodParameters, near_radius
 from parki.ewald.choice.problem import FAR, Problem
-from parki.ewald.choice.times import far_times
+from parki.ewald.choice.times import far_times, near_time
 from parki.ewald.split import estimates
+from parki.ewald.split.core import AnyCore
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate, exponent
 from parki.ewald.sums import term_of
@@ -33,45 +34,12 @@ REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
 FINE = (*(round(1.03**k, 4) for k in range(14)), 1.5, 1.55, 1.65, 1.75, 1.85, 2.0)
 # How much better than predicted a grid may be before it is judged, as a logarithm.
 HOPE = 0.3
-# Logarithm of errors beyond all use, whose exponential would overflow.
-MOST_ERROR = 100.0
 # Fraction of the far field's time that a grid must promise to save before it is judged.
 WORTH = 0.04
 # A periodic axis has at least this many grid points, so that no window meets itself.
 FEWEST = 18
 # Any spacing serves a far field that vanishes.
 ANY = 0.5
-
-
-@dataclass(frozen=True)
-class GridChoice:
-    """A grid and a window.
-
-    Attributes
-    ----------
-    steps : ndarray, shape (3,)
-        Grid spacings.
-    points : int
-        Window points P.
-    beta : float
-        Kaiser-Bessel shape of the window; 0 where it was not judged.
-    times : dict
-        Predicted seconds of the far field's stages.
-    truncation, window : float
-        Predicted errors over the tolerance.
-    """
-
-    steps: Array
-    points: int
-    beta: float
-    times: dict[str, float]
-    truncation: float
-    window: float
-
-    @property
-    def total(self) -> float:
-        """Predicted seconds of the far field."""
-        return sum(self.times.values())
 
 
 def coarsest(problem: Problem, split: Split) -> float:
@@ -181,42 +149,67 @@ class Search:
         self.constants = np.full(len(POINTS), math.nan)
         if like is not None:
             self.constant, self.constants = like.constant, like.constants.copy()
-        self.judged: dict[int, GridChoice] = {}
+        # Points and beta of the window, truncation's error and the window's, of a grid.
+        self.judged: dict[int, tuple[int, float, float, float]] = {}
         self.times: dict[tuple[int, int], dict[str, float]] = {}
 
-    def best(self) -> GridChoice | None:
-        """Return the cheapest grid that suffices, or None."""
+    def best(self, core: AnyCore | None = None) -> MethodParameters | None:
+        """Return parameters with the cheapest grid that suffices, or None.
+
+        They have the problem's core by default.
+        """
         while self.grids:
             predicted = self._predicted()
             known = [item for item in predicted if item[1] in self.judged]
             if known and known[0][0] <= (1 + WORTH) * predicted[0][0]:
-                return known[0][2]
-            self._judge(predicted[0][1], predicted[0][2].points)
+                return self._parameters(known[0][1], core or self.problem.core)
+            _, row, points = predicted[0]
+            self._judge(row, points)
         return None
 
     def least(self) -> float:
         """Return the least predicted seconds."""
         return min((seconds for seconds, *_ in self._predicted()), default=math.inf)
 
-    def _predicted(self) -> list[tuple[float, int, GridChoice]]:
-        """Return seconds, row and grid of each refinement, cheapest first."""
+    def _parameters(self, row: int, core: AnyCore | None) -> MethodParameters:
+        """Return all parameters with a grid that was judged."""
+        problem, split, cutoff, steps = self.problem, self.split, self.cutoff, self.grids[row]
+        points, beta, truncation, window = self.judged[row]
+        degree = problem.polynomial_degree(split, cutoff)
+        near = near_radius(core, cutoff, steps)
+        error = problem.near(split, cutoff)
+        return MethodParameters(
+            problem=problem,
+            cutoff=cutoff,
+            split=split,
+            degree=degree,
+            steps=steps,
+            points=points,
+            beta=beta,
+            pairs=problem.pairs(near),
+            read=problem.read(near),
+            core=core,
+            errors={"near": error, "truncation": truncation, "window": window},
+            seconds={"P2P": near_time(problem, near, degree), **self._times(row, points)},
+        )
+
+    def _predicted(self) -> list[tuple[float, int, int]]:
+        """Return seconds, row and window points of each refinement, cheapest first."""
         columns = [POINTS.index(p) for p in self.problem.windows]
         constants = np.where(np.isnan(self.constants), self.constant, self.constants)
         errors = (self.exponents + constants)[:, columns] - HOPE
         enough = errors <= self.margin[:, None]
         predictions = []
-        for row, steps in self.grids.items():
+        for row in self.grids:
+            suffices = row in self.judged or bool(enough[row].any())
             if row in self.judged:
-                predictions.append((self.judged[row].total, row, self.judged[row]))
-                continue
-            suffices = bool(enough[row].any())
-            place = int(enough[row].argmax()) if suffices else -1
-            p = self.problem.windows[place]
-            error = math.exp(min(errors[row, place], MOST_ERROR))
-            grid = GridChoice(steps, p, 0.0, self._times(row, p), 0.0, error)
+                p = self.judged[row][0]
+            else:
+                p = self.problem.windows[int(enough[row].argmax()) if suffices else -1]
             # Grids that are predicted not to suffice come last.
-            predictions.append((grid.total if suffices else math.inf, row, grid))
-        return sorted(predictions, key=lambda item: item[:2])
+            seconds = sum(self._times(row, p).values()) if suffices else math.inf
+            predictions.append((seconds, row, p))
+        return sorted(predictions)
 
     def _times(self, row: int, p: int) -> dict[str, float]:
         if (row, p) not in self.times:
@@ -257,7 +250,7 @@ class Search:
             return
         p = choices[place]
         window, beta = windows[p]
-        self.judged[row] = GridChoice(steps, p, beta, self._times(row, p), truncation, window)
+        self.judged[row] = p, beta, truncation, window
 
     def modes(self, steps: Array) -> tuple[estimates.Modes, int]:
         """Return the modes of a grid, and the most points of a window there."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parki.errors import ParkiMemoryError, ParkiValueError
-from parki.ewald.choice.parameters import Parameters, select
+from parki.ewald.choice.method import MethodParameters
+from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.buffers import (
     components_of,
@@ -74,7 +75,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Use:
-    """What memory depends on, apart from the problem and the parameters.
+    """What memory depends on, apart from the parameters.
 
     Attributes
     ----------
@@ -125,12 +126,12 @@ class Use:
         return (not self.one_shot) * (per_source * sources + 3 * (not self.same) * targets)
 
 
-def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
+def predict(chosen: MethodParameters, use: Use) -> Memory:
     """Return the memory that a plan with these parameters needs."""
-    task, kind = use.task, use.task.sum
+    task, kind, problem = use.task, use.task.sum, chosen.problem
     item, on_device = np.dtype(task.dtype).itemsize, task.space.on_device
-    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split)
-    held, near, far = points_bytes(problem, chosen, use, padding)
+    padding = chosen.padding
+    held, near, far = points_bytes(chosen, use, padding)
     targets, sources = problem.systems * problem.targets, problem.systems * problem.sources
     results = (use.rows + use.apart) * use.item * targets
     dens = kind.near_rows * item * sources
@@ -163,13 +164,13 @@ def is_free(needed: Memory, space: ExecutionSpace) -> bool:
 
 
 def check_memory(
-    problem: Problem, chosen: Parameters, use: Use, length: float, release: Callable[[], None]
+    chosen: MethodParameters, use: Use, length: float, release: Callable[[], None]
 ) -> Memory:
     """Return the memory that a plan needs; refuse it where that is not free.
 
     Parameters
     ----------
-    problem, chosen, use
+    chosen, use
     length : float
         Cube root of the box's volume, in the user's unit.
     release : callable
@@ -182,14 +183,14 @@ def check_memory(
     ParkiValueError
         If the grid has more points than indices can count.
     """
-    needed = predict(problem, chosen, use)
+    needed = predict(chosen, use)
     if not is_free(needed, use.task.space):
         release()
     if is_free(needed, use.task.space):
-        _check_values(problem, chosen, use)
+        _check_values(chosen, use)
         return needed
     free = free_memory(use.task.space) + needed.held
-    proposals = list(fitting(problem, chosen, use, free, length))
+    proposals = list(fitting(chosen, use, free, length))
     where = "on the device" if use.task.space.on_device else "here"
     raise ParkiMemoryError(
         f"the plan needs {in_words(needed.peak)}, but {in_words(free)} are free {where}; most of "
@@ -199,10 +200,11 @@ def check_memory(
 
 
 def points_bytes(
-    problem: Problem, chosen: Parameters, use: Use, padding: Padding
+    chosen: MethodParameters, use: Use, padding: Padding
 ) -> tuple[float, float, float]:
     """Return bytes of the wrapped points, and of the points sorted for near and far field."""
-    task, space, systems, same = use.task, use.task.space, problem.systems, use.same
+    problem, task, space, same = chosen.problem, use.task, use.task.space, use.same
+    systems = problem.systems
     counts = targets, sources = systems * problem.targets, systems * problem.sources
     rows = [result_rows(task.kernel, name) for name in task.want]
     launch = choose_launch(chosen.p2p, space)
@@ -225,8 +227,8 @@ def points_bytes(
     return held, near, far
 
 
-def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
-    padding = problem.pad(chosen.steps, chosen.points, chosen.cutoff, chosen.split)
+def _check_values(chosen: MethodParameters, use: Use) -> None:
+    problem, padding = chosen.problem, chosen.padding
     _, y, z = stored_shape(use.task, padding, chosen.points)
     values = padding.local[0] * problem.systems * use.task.sum.symbol.grids * y * z
     if use.task.space.on_device and values > MOST_VALUES:
@@ -237,19 +239,16 @@ def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
         )
 
 
-def fitting(
-    problem: Problem, chosen: Parameters, use: Use, free: float, length: float
-) -> Iterator[str]:
+def fitting(chosen: MethodParameters, use: Use, free: float, length: float) -> Iterator[str]:
     """Yield proposals that would fit, in words."""
-    seconds = chosen.total
+    problem, seconds = chosen.problem, chosen.total
 
-    def fits(changed: Problem, cutoff: float | None) -> Parameters | None:
-        changed = replace(changed, cutoff=cutoff)
+    def fits(changed: Problem, cutoff: float | None) -> MethodParameters | None:
         try:
-            proposal = select(changed)
+            proposal = select(replace(changed, cutoff=cutoff))
         except ParkiValueError:
             return None
-        return proposal if predict(changed, proposal, use).peak <= free else None
+        return proposal if predict(proposal, use).peak <= free else None
 
     # Where the user asked for a cut-off, parki's own choice may be enough.
     usual = fits(problem, None)
@@ -264,7 +263,7 @@ def fitting(
     narrow = chosen.points <= MOST_POINTS[np.dtype(np.float32)]
     if use.task.dtype == np.float64 and problem.tolerance >= 1e-6 and narrow:
         less = replace(use, task=replace(use.task, dtype=np.dtype(np.float32)))
-        single = predict(problem, chosen, less)
+        single = predict(chosen, less)
         if single.peak <= free:
             yield f"float32 ({in_words(single.peak)})"
     least, most = 0.0, 1.0

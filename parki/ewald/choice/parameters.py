@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
-
-import numpy as np
-from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
+from parki.ewald.choice.method import MethodParameters
 from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.choice.times import far_times, near_time
 from parki.ewald.far.padding import EQUAL_LENGTHS
-from parki.ewald.split.core import Algebraic, AnyCore, Core
+from parki.ewald.split.core import Algebraic, Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
 from parki.ewald.split.shells import LEAST, PARTS, Shells
@@ -51,65 +49,7 @@ NEIGHBOURS_OF_SINGLE = 0.2
 UNEVEN, NEARBY, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """Everything the method needs, in units of the cube root of the box's volume.
-
-    Attributes
-    ----------
-    cutoff : float
-        Cut-off r_c of the near field.
-    split : Split
-        Hasimoto's or the prolate split.
-    degree : int
-        Degree of the near field's polynomials.
-    core : Core, Algebraic or None
-        Where sources differ from points, if they are blobs.
-    steps : ndarray, shape (3,)
-        Grid spacings; along axes in the order `EwaldOptions.axes`.
-    points : int
-        Window points P along each axis.
-    beta : float
-        Kaiser-Bessel shape of the window.
-    pairs : float
-        Estimated pairs within the cut-off.
-    read : float
-        Estimated sources near the targets that a device works on at a time: `Problem.read`.
-    p2p, p2g, g2p : str
-        Variants of the stages.
-    errors : dict
-        Predicted errors over the tolerance: near, truncation, window.
-    seconds : dict
-        Predicted times: P2P, P2G, FGC, G2P.
-    """
-
-    cutoff: float
-    split: Split
-    degree: int
-    steps: NDArray[np.float64]
-    points: int
-    beta: float
-    pairs: float
-    read: float
-    p2p: str
-    p2g: str
-    g2p: str
-    core: AnyCore | None = None
-    errors: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def near(self) -> float:
-        """Radius of the near field: the cut-off, or hardly anything if the grid has all of it."""
-        return near_radius(self.core, self.cutoff, self.steps)
-
-    @property
-    def total(self) -> float:
-        """Predicted seconds of all stages."""
-        return sum(self.seconds.values())
-
-
-def select(problem: Problem) -> Parameters:
+def select(problem: Problem) -> MethodParameters:
     """Choose all parameters.
 
     Choices are kept: a sum with as many points takes the same ones again, if they cluster in the
@@ -120,19 +60,19 @@ def select(problem: Problem) -> Parameters:
     ParkiValueError
         If no grid and window reach the tolerance.
     """
-    problem = problem.rounded()
-    density, kept = problem.density, _kept(problem.apart)
+    rounded = problem.rounded()
+    density, kept = rounded.density, _kept(rounded.apart)
     for scales, values, chosen in kept:
         if density.down_to(scales) == values:
-            return chosen
-    chosen = _select(problem)
+            return replace(chosen, problem=problem)
+    chosen = _select(rounded)
     kept.append((density.read, density.down_to(density.read), chosen))
     del kept[:-MOST]
-    return chosen
+    return replace(chosen, problem=problem)
 
 
 @lru_cache(maxsize=256)
-def _kept(apart: tuple[Hashable, ...]) -> list[tuple[int, bytes, Parameters]]:
+def _kept(apart: tuple[Hashable, ...]) -> list[tuple[int, bytes, MethodParameters]]:
     """Return the choices for problems that differ in their pair densities, to add the next one to.
 
     Each comes with the number of scales that were read, and with what the density was there.
@@ -140,7 +80,7 @@ def _kept(apart: tuple[Hashable, ...]) -> list[tuple[int, bytes, Parameters]]:
     return []
 
 
-def _select(problem: Problem) -> Parameters:
+def _select(problem: Problem) -> MethodParameters:
     chosen = min(problem.cutoff or _best_cutoff(problem), problem.reach)
     if isinstance(problem.core, Algebraic):
         _check_algebraic(problem, problem.core)
@@ -153,10 +93,10 @@ def _select(problem: Problem) -> Parameters:
             "larger one"
         )
     search = Search(problem, _split(problem, chosen), chosen)
-    usual = _best_of(search)
+    usual = search.best()
     if problem.cutoff is not None and usual is not None:
         return usual
-    others: list[Parameters | None] = []
+    others: list[MethodParameters | None] = []
     if problem.cutoff is None and _core_radius(problem) > LARGE * chosen:
         others.append(_on_the_grid(problem))
     if usual is not None and 0 < problem.kept < usual.pairs:  # fewer pairs would be kept
@@ -233,14 +173,14 @@ def _core_radius(problem: Problem) -> float:
     return problem.core.reach if problem.core else max(pair.least, LEAST * sum(pair.lengths))
 
 
-def _on_the_grid(problem: Problem) -> Parameters | None:
+def _on_the_grid(problem: Problem) -> MethodParameters | None:
     """Return the cheapest parameters by which the grid has the whole sum of blobs, if any."""
     if not isinstance(problem.core, Core) or problem.core.widest:
         return None
     split, radius, _ = problem.core
     if problem.near(split, radius) > math.sqrt(NEAR):
         return None
-    return _best_of(Search(problem, split, radius), Core(split, math.inf))
+    return Search(problem, split, radius).best(Core(split, math.inf))
 
 
 def _why(problem: Problem, chosen: float) -> str:
@@ -259,12 +199,12 @@ def _why(problem: Problem, chosen: float) -> str:
     )
 
 
-def _at_cutoff(problem: Problem, cutoff: float) -> Parameters | None:
+def _at_cutoff(problem: Problem, cutoff: float) -> MethodParameters | None:
     """Return the cheapest parameters for a cut-off."""
-    return _best_of(Search(problem, _split(problem, cutoff), cutoff))
+    return Search(problem, _split(problem, cutoff), cutoff).best()
 
 
-def _nearby(search: Search, usual: Parameters) -> Parameters | None:
+def _nearby(search: Search, usual: MethodParameters) -> MethodParameters | None:
     """Return the best parameters at the most promising cut-offs near the usual one."""
     problem, predicted = search.problem, []
     for factor in NEARBY:
@@ -274,43 +214,8 @@ def _nearby(search: Search, usual: Parameters) -> Parameters | None:
         near = near_time(problem, cutoff, usual.degree)
         predicted.append((near + other.least(), other))
     promising = sorted((f for f in predicted if f[0] < usual.total), key=lambda f: f[0])
-    looked = filter(None, (_best_of(other) for _, other in promising[:NEIGHBOURS]))
+    looked = filter(None, (other.best() for _, other in promising[:NEIGHBOURS]))
     return min(looked, key=lambda p: p.total, default=None)
-
-
-def _best_of(search: Search, core: AnyCore | None = None) -> Parameters | None:
-    """Return the cheapest parameters for a cut-off and its split, and the problem's core."""
-    grid = search.best()
-    if grid is None:
-        return None
-    problem, split, cutoff = search.problem, search.split, search.cutoff
-    core = core or problem.core
-    degree = problem.polynomial_degree(split, cutoff)
-    near = near_radius(core, cutoff, grid.steps)
-    return Parameters(
-        cutoff,
-        split,
-        degree,
-        grid.steps,
-        grid.points,
-        grid.beta,
-        problem.pairs(near),
-        problem.read(near),
-        problem.p2p,
-        problem.p2g,
-        problem.g2p,
-        core,
-        {"near": problem.near(split, cutoff), "truncation": grid.truncation, "window": grid.window},
-        {"P2P": near_time(problem, near, degree), **grid.times},
-    )
-
-
-def near_radius(core: AnyCore | None, cutoff: float, steps: NDArray[np.float64]) -> float:
-    """Return the radius of the near field: the cut-off, or a step if the grid has the whole sum.
-
-    Pairs within a step, or the box where blobs are far larger, add zeros then.
-    """
-    return min(float(steps.min()), 1.0) if core and core.everywhere else cutoff
 
 
 def _split(problem: Problem, cutoff: float) -> Split:

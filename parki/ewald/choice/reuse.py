@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError, warn
 from parki.ewald.choice.clustering import PairDensity, pair_density
-from parki.ewald.choice.parameters import Parameters, select
-from parki.ewald.choice.problem import Problem
+from parki.ewald.choice.method import MethodParameters
+from parki.ewald.choice.parameters import select
 from parki.ewald.lattice import Lattice
 from parki.ewald.points.extent import least_edge
 
@@ -23,8 +23,7 @@ GROWTH = 1.25
 
 
 def suit(
-    problem: Problem,
-    chosen: Parameters,
+    chosen: MethodParameters,
     density: PairDensity,
     tolerance: float,
     targets: int,
@@ -35,9 +34,7 @@ def suit(
 
     Parameters
     ----------
-    problem : Problem
-        The problem they were chosen for.
-    chosen : Parameters
+    chosen : MethodParameters
     density : PairDensity
         Pair density of the points now.
     tolerance : float
@@ -45,6 +42,7 @@ def suit(
     targets, sources, systems : int
         Numbers of points of each system, and of systems, now.
     """
+    problem = chosen.problem
     now = replace(problem, density=density, targets=targets, sources=sources, systems=systems)
     ratio = now.pairs(chosen.cutoff) / problem.pairs(chosen.cutoff)
     if not 1 / PAIRS <= ratio <= PAIRS:
@@ -66,8 +64,7 @@ LONGER, SECONDS = 3.0, 0.1
 
 
 def warn_of_far_points(
-    problem: Problem,
-    chosen: Parameters,
+    chosen: MethodParameters,
     clouds: Iterable[Array],
     lattice: Lattice,
     free: list[int],
@@ -80,8 +77,7 @@ def warn_of_far_points(
 
     Parameters
     ----------
-    problem : Problem
-    chosen : Parameters
+    chosen : MethodParameters
         Parameters for all points.
     clouds : iterable of ndarray, shape (3, N)
         Samples of targets and of sources (one if they are the same), from the corner of the box.
@@ -107,9 +103,10 @@ def warn_of_far_points(
         return
     density = pair_density(kept[0], kept[-1], inner.edges)
     if density.self_pairs:  # the sample's own
-        density = replace(density, self_pairs=1 / problem.sources)
+        density = replace(density, self_pairs=1 / chosen.problem.sources)
     try:
-        near = replace(problem, lattice=inner.over(inner.length), density=density, cutoff=None)
+        lattice_of_most = inner.over(inner.length)
+        near = replace(chosen.problem, lattice=lattice_of_most, density=density, cutoff=None)
         alone = select(near).total
     except ParkiValueError:  # no grid reaches the tolerance
         return

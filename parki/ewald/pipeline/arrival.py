@@ -246,18 +246,19 @@ class Arrival:
         targets, sources, systems = points.counts
         if self.capacity is not None:
             targets, sources = self.capacity
-        problem = replace(setup.problem, targets=targets, sources=sources, systems=systems)
+        old = setup.parameters.problem
+        problem = replace(old, targets=targets, sources=sources, systems=systems)
+        chosen = replace(setup.parameters, problem=problem)
         labels = points.labels.sizes if points.labels else None
         use = Use(self.task, points.all_same, self.one_shot, labels)
-        length = setup.solver_box.length
-        memory = check_memory(problem, setup.parameters, use, length, clear_cache)
+        memory = check_memory(chosen, use, setup.solver_box.length, clear_cache)
         with preparing(setup.kernels(points.targets)):
             new = self._with_stages(memory)
         return self._suited(new)
 
     def _chosen(self) -> PlacedOnDevice:
         """Return a pipeline by other parameters."""
-        problem, chosen = choose(
+        chosen = choose(
             self.task,
             self.points,
             self.solver_box,
@@ -265,7 +266,7 @@ class Arrival:
             self.on_grid.clouds,
             one_shot=self.one_shot,
         )
-        self.setup = Setup.of(self.task, self.solver_box, problem, chosen)
+        self.setup = Setup.of(self.task, self.solver_box, chosen)
         return self._renewed()
 
     def _with_stages(self, memory: Memory, old: Stages | None = None) -> PlacedOnDevice:

@@ -230,7 +230,7 @@ def cached_pipeline(task: Task, sizes: Sizes | None) -> tuple[Pipeline | None, A
             last, done = _cache.get(others[-1], (None, None))
             pipeline = last and last.for_new_plans()
     setup = None if pipeline is None else pipeline.setup
-    if setup is None or setup.problem.machine != machine(task.space, task.dtype):
+    if setup is None or setup.parameters.problem.machine != machine(task.space, task.dtype):
         return None, None
     return pipeline, done
 

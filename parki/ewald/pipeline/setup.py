@@ -14,7 +14,8 @@ from parki.cells.sorted_points import SortedPoints
 from parki.ewald.choice.clustering import PairDensity, sample
 from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.machines import machine
-from parki.ewald.choice.parameters import Parameters, check_cutoff, select
+from parki.ewald.choice.method import MethodParameters
+from parki.ewald.choice.parameters import check_cutoff, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.choice.reuse import suit, warn_of_far_points
 from parki.ewald.far import multiplier
@@ -53,10 +54,9 @@ class Setup:
     Attributes
     ----------
     task : Task
-    solver_box : Frame
-    problem : Problem
-        What the parameters were chosen for.
-    parameters : Parameters
+    solver_box : SolverBox
+    parameters : MethodParameters
+        With the problem that they were chosen for.
     split : Split
         Solver units, as the next.
     pair : Pair
@@ -67,15 +67,15 @@ class Setup:
 
     task: Task
     solver_box: SolverBox
-    problem: Problem
-    parameters: Parameters
+    parameters: MethodParameters
     split: Split
     pair: Pair
     mesh: EwaldMesh
 
     @classmethod
-    def of(cls, task: Task, solver_box: SolverBox, problem: Problem, chosen: Parameters) -> Setup:
+    def of(cls, task: Task, solver_box: SolverBox, chosen: MethodParameters) -> Setup:
         """Make what the parameters decide."""
+        problem = chosen.problem
         if solver_box.numbers is not None:  # other parameters take others
             solver_box = replace(solver_box, numbers=LatticeNumbers(task.space))
         scale = solver_box.length / solver_box.unit  # from the parameters' unit to the solver's
@@ -110,7 +110,7 @@ class Setup:
         )
         pair.check_held(task)
         mesh = _mesh(task, chosen, solver_box, steps, padding)
-        return cls(task, solver_box, problem, chosen, split, pair, mesh)
+        return cls(task, solver_box, chosen, split, pair, mesh)
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -148,22 +148,26 @@ class Setup:
 
         Variants of the literature, which do not have every sum, give way to the usual ones.
         """
-        (p2p, p2g, _), chosen = self.problem.machine.usual, self.parameters
+        chosen, old = self.parameters, self.parameters.problem
+        p2p, p2g, _ = old.machine.usual
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
-        kernel, want = task.kernel, task.want
-        kernel = in_unit(kernel, self.solver_box.length)
-        old = replace(self.problem, kernel=kernel, want=want, p2p=p2p, p2g=p2g)
-        problem = replace(old, targets=old.sources, sources=old.targets)
-        return Setup.of(task, self.solver_box, problem, replace(chosen, p2p=p2p, p2g=p2g))
+        problem = replace(
+            old,
+            kernel=in_unit(task.kernel, self.solver_box.length),
+            want=task.want,
+            targets=old.sources,
+            sources=old.targets,
+            p2p=p2p,
+            p2g=p2g,
+        )
+        return Setup.of(task, self.solver_box, replace(chosen, problem=problem))
 
     def suits(self, density: PairDensity, points: SurveyedCloud) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
-        tolerance = points.tolerance * self.problem.lattice.strictness
+        tolerance = points.tolerance * self.parameters.problem.lattice.strictness
         targets, sources, systems = points.counts
-        return suit(
-            self.problem, self.parameters, density, tolerance, targets, sources, systems=systems
-        )
+        return suit(self.parameters, density, tolerance, targets, sources, systems=systems)
 
     def slab_mesh(self, first: int, last: int) -> EwaldMesh:
         """Return the grid of a slab, cells ``first`` to ``last - 1``, with what windows reach."""
@@ -257,7 +261,7 @@ def choose(
     *,
     one_shot: bool,
     ranks: int = 1,
-) -> tuple[Problem, Parameters]:
+) -> MethodParameters:
     """Choose the parameters for the points of all ranks.
 
     Parameters
@@ -279,17 +283,16 @@ def choose(
     lattice = problem.lattice
     chosen = select(problem)
     if points.systems:
-        return problem, chosen
+        return chosen
     order = lattice.places(solver_box.lattice)
     warn_of_far_points(
-        problem,
         chosen,
         (solver_box.unit * sample(cloud)[order] for cloud in clouds),
         points.lattice,
         [n for n, axis in enumerate(lattice.axes) if options.box[axis] is None],
         ranks,
     )
-    return problem, chosen
+    return chosen
 
 
 def pose(
@@ -361,7 +364,7 @@ def pose(
 
 def _mesh(
     task: Task,
-    chosen: Parameters,
+    chosen: MethodParameters,
     solver_box: SolverBox,
     steps: NDArray[np.float64],
     padding: Padding,

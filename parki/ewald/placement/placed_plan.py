@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.choice.memory import Memory
-from parki.ewald.choice.parameters import Parameters
+from parki.ewald.choice.method import MethodParameters
 from parki.ewald.describe import facts, headline
 from parki.ewald.geometry.boxes import Group
 from parki.ewald.geometry.own_boxes import OwnBox
@@ -229,7 +229,7 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
         return self.pipeline.setup
 
     @property
-    def parameters(self) -> Parameters | None:
+    def parameters(self) -> MethodParameters | None:
         """What was chosen for the first sum; None if there is nothing to sum."""
         return None if self.setup is None else self.setup.parameters
 
