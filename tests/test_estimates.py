@@ -13,9 +13,10 @@ from scipy.special import spherical_jn
 
 from parki.errors import ParkiValueError
 from parki.ewald.split import estimates
-from parki.ewald.split.hasimoto import Hasimoto, radial_functions
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import by_quadrature, pair_error
+from parki.ewald.split.radial_series import radial_functions
 from parki.ewald.split.truncation import truncation
 from parki.ewald.sums import TERMS
 from parki.ewald.sums.tables import FLOW, RadialTables, Table

@@ -9,7 +9,8 @@ from contract import matrix_of, rms
 from scipy.linalg import sqrtm
 
 import parki
-from parki.ewald.split.hasimoto import Hasimoto, radial_functions
+from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.split.radial_series import radial_functions
 from parki.ewald.sums import term_of
 from parki.reference import direct_sum
 from parki.suspensions import noise

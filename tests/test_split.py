@@ -12,8 +12,9 @@ from scipy.special import erfc
 
 import parki
 from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import Hasimoto, radial_functions
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import STEP, Prolate, legendre_series, solve
+from parki.ewald.split.radial_series import radial_functions
 from parki.ewald.sums import SUMS, TERMS
 from parki.ewald.sums.sizes import UPS
 from parki.ewald.sums.tables import Table

@@ -18,8 +18,8 @@ from parki.ewald.choice.problem import FAR, Problem
 from parki.ewald.choice.times import far_times, near_time
 from parki.ewald.split import estimates
 from parki.ewald.split.core import AnyCore
-from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate, exponent
+from parki.ewald.split.protocol import Split
 from parki.ewald.sums import term_of
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.padding import Padding
 from parki.ewald.split.core import AnyCore
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.protocol import Split
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.choice.times import far_times, near_time
 from parki.ewald.far.padding import EQUAL_LENGTHS
 from parki.ewald.split.core import Algebraic, Core
-from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
+from parki.ewald.split.protocol import Split
 from parki.ewald.split.shells import LEAST, PARTS, Shells
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.blobs import CORTEZ

@@ -21,8 +21,8 @@ from parki.ewald.lattice import Lattice
 from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, CortezSplit, core_of
 from parki.ewald.split.faxen import EqualForceDipoleSplit, FaxenSplit, ForceDipoleSplit
-from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.protocol import Split
 from parki.ewald.split.screened import REACH, brinkman_split, screened
 from parki.ewald.split.shells import Shells
 from parki.ewald.split.truncation import truncation

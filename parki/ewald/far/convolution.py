@@ -27,7 +27,7 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.multiplier import cropped
 from parki.ewald.far.sizes import FFT_LEAST, parts, wanted
 from parki.ewald.far.transforms import transforms_of
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.protocol import Split
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load

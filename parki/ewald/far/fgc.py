@@ -12,7 +12,7 @@ from typing import Any
 from parki.ewald.far.buffers import grid_buffers
 from parki.ewald.far.convolution import Block, Changed, Convolution
 from parki.ewald.far.mesh import EwaldMesh
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.protocol import Split
 from parki.typing import AnyArray
 
 

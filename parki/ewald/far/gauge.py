@@ -19,7 +19,7 @@ from parki.ewald.far.sizes import sizes_of
 from parki.ewald.far.truncated import zero_mode
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.solver_box import SolverBox
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.protocol import Split
 from parki.ewald.sums.gauges import Ends
 from parki.runtime import load
 from parki.typing import AnyArray

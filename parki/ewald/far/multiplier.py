@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from parki.ewald.far import truncated
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import sizes_of
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.protocol import Split
 from parki.ewald.task import Task
 from parki.interchange import real_name, to_host
 from parki.runtime import Kernel, load

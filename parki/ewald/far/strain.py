@@ -23,7 +23,7 @@ from parki.ewald.far.fgc import FGC
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.pairings import SYMBOLS, Parts, Waves, along, field_at
 from parki.ewald.far.spreading import place_sources
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.protocol import Split
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Interaction
 from parki.interchange import to_host

@@ -1,6 +1,6 @@
 """How the P2P kernel evaluates the radial functions, and the tables that it needs.
 
-parki itself evaluates the polynomials of `parki.ewald.split.hasimoto`, for any split. The
+parki itself evaluates the polynomials of `parki.ewald.split.radial_series`, for any split. The
 literature calls the library's erf and exp for every pair of Hasimoto's split, or approximates
 erf(x)/x by a rational function (Kosmacher, Du, Bagge, Biros 2026, section 4);
 ``scripts/pictures.py radial`` draws the errors. With z = xi rc, and r in units of rc, Hasimoto's
@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from parki.ewald.split.hasimoto import Hasimoto, Split
+from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.split.protocol import Split
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.tables import RadialTables, Table
 

@@ -38,7 +38,7 @@ from parki.ewald.points import result_rows
 from parki.ewald.points.cloud import Cloud, SurveyedCloud
 from parki.ewald.solver_box import LatticeNumbers, SolverBox
 from parki.ewald.split.core import Core
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.protocol import Split
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS, in_unit
 from parki.ewald.task import Task

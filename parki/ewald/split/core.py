@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from scipy.fft import dct
 from scipy.special import kv
 
-from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, horner_order, series_losses
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate, exponent, solve
+from parki.ewald.split.protocol import Factor, Split
 from parki.ewald.split.quadrature import gauss, plus
+from parki.ewald.split.radial_series import horner_order, series_losses
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import POWERS, Blob
 from parki.ewald.sums.tables import FLOW, NUMBERS, RadialTables, Table, Tables

@@ -34,10 +34,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.core import CortezSplit
-from parki.ewald.split.hasimoto import Split, radial_functions
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import pair_error
+from parki.ewald.split.protocol import Split
 from parki.ewald.split.quadrature import gauss
+from parki.ewald.split.radial_series import radial_functions
 from parki.ewald.split.window import Images, images
 from parki.ewald.sums import ErrorTerm, ImageParts, term_of
 from parki.ewald.sums.tables import RadialTables

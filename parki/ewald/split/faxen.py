@@ -20,10 +20,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.split.hasimoto import Hasimoto, Split, series_losses, solve_radial, tails
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.protocol import Split
 from parki.ewald.split.quadrature import flow, gauss, plus
+from parki.ewald.split.radial_series import series_losses, solve_radial, tails
 from parki.ewald.split.waves import GONE, MOST, Tail, ball, of_waves, waves
 from parki.ewald.sums import term_of
 from parki.ewald.sums.tables import FLOW, RadialTables, Table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parki.ewald.split.hasimoto import Factor, Split
+from parki.ewald.split.protocol import Factor, Split
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -25,16 +25,10 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.special import spherical_jn
 
 from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import (
-    Factor,
-    Hasimoto,
-    Split,
-    chebyshev_series,
-    ends_at,
-    horner_order,
-    series_losses,
-)
+from parki.ewald.split.hasimoto import Hasimoto, ends_at
+from parki.ewald.split.protocol import Factor, Split
 from parki.ewald.split.quadrature import balanced, gauss
+from parki.ewald.split.radial_series import chebyshev_series, horner_order, series_losses
 from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]

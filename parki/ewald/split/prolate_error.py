@@ -22,9 +22,9 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.special import spherical_jn
 
-from parki.ewald.split.hasimoto import radial_functions
 from parki.ewald.split.prolate import Prolate, legendre_series
 from parki.ewald.split.quadrature import gauss
+from parki.ewald.split.radial_series import radial_functions
 from parki.ewald.sums import ErrorTerm, term_of
 from parki.ewald.sums.tables import RadialTables
 

@@ -26,16 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc, erfcx
 
 from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import (
-    Factor,
-    Hasimoto,
-    Split,
-    series_losses,
-    slope_over_r,
-    solve_radial,
-)
+from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.of_points import OfPoints
+from parki.ewald.split.protocol import Factor, Split
 from parki.ewald.split.quadrature import gauss
+from parki.ewald.split.radial_series import series_losses, slope_over_r, solve_radial
 from parki.ewald.sums import term_of
 from parki.ewald.sums.tables import SCREENING, RadialTables, Table
 

@@ -21,10 +21,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parki.ewald.split.hasimoto import Factor, Split, horner_order
 from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.protocol import Factor, Split
 from parki.ewald.split.quadrature import flow
+from parki.ewald.split.radial_series import horner_order
 from parki.ewald.split.waves import GONE, MOST, Tail, ball, of_waves, sampled, waves
 from parki.ewald.sums.symbols import Shell
 from parki.ewald.sums.tables import FLOW, RadialTables

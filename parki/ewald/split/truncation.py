@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.split.estimates import EXPONENT, Estimate, decay, legendre, symbol_size
-from parki.ewald.split.hasimoto import Split
+from parki.ewald.split.protocol import Split
 from parki.ewald.sums import term_of
 
 Array = NDArray[np.float64]

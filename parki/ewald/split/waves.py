@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import spherical_jn
 
-from parki.ewald.split.hasimoto import Hasimoto, Split, chebyshev_series, radial_series
+from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.split.protocol import Split
 from parki.ewald.split.quadrature import gauss
+from parki.ewald.split.radial_series import chebyshev_series, radial_series
 from parki.ewald.sums import term_of
 from parki.ewald.sums.tables import RadialTables
 

@@ -18,7 +18,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import i0e
 
-from parki.ewald.split.hasimoto import horner_order
+from parki.ewald.split.radial_series import horner_order
 from parki.runtime.forks import cached_property
 from parki.typing import AnyArray
 
