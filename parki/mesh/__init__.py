@@ -10,20 +10,15 @@ These functions use the classes and kernels of the far field of `parki.ewald`. T
     plan = parki.mesh.SpreadPlan(points, grid)                   # set up the points once
     values = plan(charges)                                       # spread values many times
 
-    grid    Grid: shape, spacing and origin of a grid, and perhaps values on it
-    plans   SpreadPlan, InterpolatePlan, spread, interpolate
+    grid            Grid: shape, spacing and origin of a grid, and perhaps values on it
+    spreading       SpreadPlan, spread
+    interpolation   InterpolatePlan, interpolate
 """
 
 from parki.ewald.split.windows import bspline, kaiser_bessel, m4prime, prolate
 from parki.mesh.grid import Grid
-from parki.mesh.plans import (
-    INTERPOLATE_METHODS,
-    SPREAD_METHODS,
-    InterpolatePlan,
-    SpreadPlan,
-    interpolate,
-    spread,
-)
+from parki.mesh.interpolation import INTERPOLATE_METHODS, InterpolatePlan, interpolate
+from parki.mesh.spreading import SPREAD_METHODS, SpreadPlan, spread
 
 __all__ = [
     "INTERPOLATE_METHODS",

@@ -18,7 +18,8 @@ from parki import Expert
 from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS, P2P_METHODS
 from parki.ewald.sums import SUMS
 from parki.mesh import Grid, interpolate, spread
-from parki.mesh.plans import INTERPOLATE_METHODS, SPREAD_METHODS
+from parki.mesh.interpolation import INTERPOLATE_METHODS
+from parki.mesh.spreading import SPREAD_METHODS
 
 POINTS = 150
 BOX = (1.5, 1.0, 0.75)

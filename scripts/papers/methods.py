@@ -12,7 +12,8 @@ from parki.ewald.far.mesh import Fields
 from parki.ewald.far.p2g import clear
 from parki.ewald.split.window import Window
 from parki.mesh.grid import Anchors, Grid
-from parki.mesh.plans import VARIANTS, InterpolatePlan
+from parki.mesh.interpolation import InterpolatePlan
+from parki.mesh.spreading import VARIANTS
 
 
 @dataclass
