@@ -14,9 +14,9 @@ from scipy.special import erfc, j0, k0, k1
 
 import parki
 from parki.ewald.far import sizes, truncated
+from parki.ewald.far.fading import fading_nodes, zero_mode
 from parki.ewald.far.multiplier import cropped
 from parki.ewald.far.padding import pad
-from parki.ewald.far.truncated import zero_mode
 from parki.ewald.options import EwaldOptions
 from parki.ewald.task import Task
 from parki.reference import direct_sum
@@ -203,7 +203,7 @@ def test_fading_begins_beyond_all_pairs(periodicity, steps, tolerance):
     for band, box in [(math.inf, (3.0, 1.0, 1.0)), (2.0, (1.0, 1.0, 0.01))]:
         given = np.array(box), np.full(3, steps), 3, 0.1, band, tolerance
         padding = pad(periodicity, *given)
-        assert truncated._fading(math.pi / steps, padding).r[0] >= padding.diameter * (1 - 1e-12)
+        assert fading_nodes(math.pi / steps, padding).r[0] >= padding.diameter * (1 - 1e-12)
 
 
 def test_the_largest_tolerance():

@@ -1,4 +1,4 @@
-"""Kernels of Brinkman's equation that fade: see `parki.ewald.far.truncated`, whose m they are.
+"""Kernels of Brinkman's equation that fade: see `parki.ewald.far.fading`, whose m they are.
 
 They are differences of two potentials over alpha^2, of charges and of screened charges:
 

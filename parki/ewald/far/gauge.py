@@ -14,9 +14,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.ewald.far.fading import zero_mode
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import sizes_of
-from parki.ewald.far.truncated import zero_mode
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.protocol import Split
