@@ -70,8 +70,8 @@ def convolve(
     If TILTED, ``k`` are the grid's wavenumbers; the transpose of ``basis`` times them is the box's.
     M is folded along the last axis alone, and only if this axis is free.
 
-    With BOXES the sets are of ``systems``, in turn, each with a ``basis`` and an M of its own, rows
-    after rows.
+    With BOXES the sets are of ``systems``, in turn, each with a ``basis`` and an M of its own. The
+    rows of M are of all systems at the first mode along the first axis, then at the second one.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
@@ -81,7 +81,7 @@ def convolve(
     if BOXES:
         system: int = i // shape[2] // shape[1] % sets % systems
         box = 3 * system
-        own = system * shape[0] + i0
+        own = i0 * systems + system
     f1: int = i1
     if 2 * f1 > full[1]:
         f1 = full[1] - f1
@@ -145,7 +145,7 @@ def strain(
     i0: int = i // shape[1] // sets
     own: int = i0
     if BOXES:
-        own = i // shape[1] % sets % systems * shape[0] + i0
+        own = i0 * systems + i // shape[1] % sets % systems
     f1: int = i1
     if 2 * f1 > full[1]:
         f1 = full[1] - f1
@@ -308,6 +308,7 @@ def tabulate(
     shift: pk.double,
     end: pk.double,
     strength: pk.double,
+    systems: int,
 ):
     """Make M for mode i of a block of ``shape`` modes, from the squares of its wavenumbers.
 
@@ -317,16 +318,16 @@ def tabulate(
     ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
 
     If TILTED, wavenumbers of the grid are in the place of squares; ``basis`` is as in `convolve`,
-    and the volume of the grid's box over the box's, its determinant, is a factor. With BOXES the
-    systems have modes one after the other.
+    and the volume of the grid's box over the box's, its determinant, is a factor. With BOXES each
+    mode along the first axis has those of all ``systems``.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
     i0: int = i // shape[2] // shape[1]
     box: int = 0
     if BOXES:
-        box = i0 // shape[0] * 3
-        i0 = i0 % shape[0]
+        box = i0 % systems * 3
+        i0 = i0 // systems
     part: pk.double = 1.0
     if TILTED:
         x0: pk.double = basis[box][0] * square0[i0]

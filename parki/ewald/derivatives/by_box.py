@@ -142,6 +142,7 @@ def by_lattice(
     if systems is not None and systems.boxes is not None and {*values} == {"u"} and strains:
         sums = [systems.sums((g[:, None] * x).reshape(9, -1).astype(np.float64)) for x, g in moves]
         of_each = to_host(reduce(sub, sums, reduce(add, strains))).T.reshape(-1, 3, 3)
+        of_each = of_each * np.outer(options.periodic, options.periodic)
         inverse = np.linalg.inv(systems.boxes).swapaxes(1, 2)
         return np.asarray(inverse @ of_each.swapaxes(1, 2))
     if systems is not None and systems.boxes is not None:

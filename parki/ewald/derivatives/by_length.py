@@ -78,7 +78,8 @@ def _by_unit(kernel: str, options: EwaldOptions) -> NDArray[np.float64]:
     gauge, lattice = SUMS[kernel].gauge, resolve(options, np.empty((0, 3)))
     if gauge is None:
         return np.zeros(SUMS[kernel].results)
-    after, before = (gauge.ends(Ends(1, lattice.sides, 1.0, log, 0.0)) for log in (1.0, 0.0))
+    sides = lattice.sides[:, None]
+    after, before = (gauge.ends(Ends(1, sides, 1.0, log, np.zeros(1))) for log in (1.0, 0.0))
     change, rotation = after - before, np.eye(3)[[*options.axes]]
     if options.cell is not None and options.cell.rotation is not None:
         rotation = options.cell.rotation @ rotation

@@ -22,9 +22,10 @@ from parki.ewald.geometry.systems import (
     check_systems,
     warn_of_long,
 )
+from parki.ewald.lattice import whole_of
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
-from parki.ewald.points import Cloud, check_density, check_fields, like_points
+from parki.ewald.points import Cloud, check_density, check_fields, check_points, like_points
 from parki.ewald.points.arguments import refuse_between_walls
 from parki.ewald.points.extent import resolve, warn_of_boxes
 from parki.ewald.points.request import SumRequest
@@ -111,9 +112,24 @@ class InBoxes(NamedTuple):
             extents=(lambda: cloud.system_extents) if moves else None,
         )
         checked = cls(request, cloud, groups, boxes)
+        checked.check_inside()
         if cloud.labels and cloud.labels is not exclude:
             checked.warn_of_long(cloud.labels)
         return checked
+
+    def check_inside(self) -> None:
+        """Refuse points outside of their own box along a free axis, which sums take as longer."""
+        for group in self.groups:
+            if group.boxes is None or group.centred or all(group.options.periodic):
+                continue
+            lengths = group.boxes.vectors.diagonal(axis1=1, axis2=2)
+            low, high = self.cloud.system_extents[group.numbers].swapaxes(0, 1)
+            free = ~np.array(group.options.periodic)
+            outside = ((low < 0) | (high > lengths))[:, free].any(axis=1)
+            for n in np.array(group.numbers)[outside].tolist():
+                own = self.boxes[n].of(self.cloud.options)
+                for name, ends in (("trg", self.systems.targets), ("src", self.systems.sources)):
+                    check_points(name, self.cloud.arrays[name][:, ends[n] : ends[n + 1]], own)
 
     def warn_of_long(self, labels: Labels) -> None:
         """Warn where the points of a label are on more than half of a period of their box."""
@@ -127,7 +143,7 @@ class InBoxes(NamedTuple):
         """Warn where the mean of a double layer depends on images, in the boxes as given."""
         normals = "norms" in self.cloud.arrays and self.cloud.options.dl_mean is None
         for group in self.groups if normals else ():
-            if group.boxes is not None:
+            if group.boxes is not None and all(group.options.periodic):
                 columns = self.columns(group)
                 warn_of_boxes(
                     group.marked(columns, self.systems, None)[0],
@@ -137,9 +153,13 @@ class InBoxes(NamedTuple):
                 )
 
     def _vectors(self, system: int) -> Array:
-        """Return the vectors of a system's box, in rows, as they were given."""
-        box = np.array(self.boxes[system].box, dtype=float)
-        return box if box.ndim == 2 else np.diag(box)
+        """Return the vectors of a system's box, in rows, as they were given; any along free axes."""
+        return whole_of(
+            [
+                None if length in (None, 0, (0, 0, 0)) else np.multiply(np.eye(3)[axis], length)
+                for axis, length in enumerate(self.boxes[system].box)
+            ]
+        )
 
     @property
     def systems(self) -> Systems:
@@ -255,7 +275,7 @@ class InBoxes(NamedTuple):
         by_rows = np.asarray(to_host(derivatives), dtype=float).reshape(-1, 3, 3)
         if group.boxes is None:
             return by_rows
-        matrices, rotations = group.boxes
+        matrices, rotations, _ = group.boxes
         strains = rotations.swapaxes(1, 2) @ matrices.swapaxes(1, 2) @ by_rows @ rotations
         vectors = np.array([self._vectors(n) for n in group.numbers])
         return np.asarray(np.linalg.inv(vectors).swapaxes(1, 2) @ strains)
@@ -298,7 +318,7 @@ class InBoxes(NamedTuple):
         for group in self.groups:
             columns, options = self.enclosed(group)
             trg, src, norms = columns.points(self.cloud.trg, self.cloud.src, self.cloud.norms)
-            systems, labels = group.marked(columns, self.systems, self.cloud.labels)
+            systems, labels = group.marked(columns, self.systems, self.cloud.labels, options)
             yield Part(
                 columns=columns,
                 trg=trg,
@@ -357,10 +377,12 @@ def _several(request: SumRequest, cloud: Cloud, options: EwaldOptions) -> bool:
     Not for composites, as maps take points where the user has them, and pairs left out, sums with a
     second grid or an axis of their own, and the mean without flux.
     """
-    if request.composite or cloud.labels or not all(options.periodic):
+    if request.composite or cloud.labels or not any(options.periodic):
         return False
     if cloud.src.dtype == np.float32 and not cloud.same:  # which may be a period apart
         return False
     kind = SUMS[cast(str, request.kernel)]
     whole = kind.symbol.grids == 1 and not (kind.overlap_correction or kind.pair.point_radii)
+    if kind.symbol.alpha and sum(options.periodic) == 2:  # whose mean over a plane is another sum
+        return False
     return whole and kind.symbol.up is None and options.dl_mean != "flux"

@@ -126,6 +126,7 @@ def convolution_buffers(
             count, most = count + cut, max(most, -(-planes // cut) * size)
             values += planes * (y // fold + fold - 1) * (z // 2 + 1)
         shape = (min(threads, count), most)
+    values *= sets if task.in_boxes else 1  # which is one of each system
     return {"padded block": Buffer(shape, kind), "multiplier": Buffer((values,), task.dtype)}
 
 

@@ -160,7 +160,8 @@ class Convolution:
         ending: Any = self._ending(mesh, split, begin, end) if end > begin else None
         blocks = []
         for first, last, sizes, ends in bounds:
-            of_block = ending[first - begin : last - begin] if ends else None
+            own = self.rows_of(slice(first - begin, last - begin))
+            of_block = ending[own] if ends else None
             blocks.append(self._block(split, first, last, sizes, of_block))
         return blocks
 
@@ -260,11 +261,15 @@ class Convolution:
             modes = (part.stop - part.start, *block.lengths[1:])
             arguments["shape"] = np.array(modes, dtype=np.int32)
             first, last = block.first + part.start, block.first + part.stop
-            values = block.multiplier[part]
+            values = block.multiplier[self.rows_of(part)]
             sizes = block.lengths, modes, block.full
             part_of = Block(first, last, *sizes, values, block.fill, arguments, whole=block)
             blocks.append(part_of)
         return blocks
+
+    def rows_of(self, modes: slice) -> slice:
+        """Return the rows of a multiplier, of all systems, for modes along the first axis."""
+        return slice(self.boxes * modes.start, self.boxes * modes.stop)
 
     # ------------------------------------------------------------------ apply
     def multiply(
@@ -301,8 +306,8 @@ class Convolution:
         """Return the sums of the kernel ``strain`` over a block of modes, shape (7, sets)."""
         whole, count = block.whole or block, block.last - block.first
         strain, part = cast(dict[str, Any], whole.strain), block.first - whole.first
-        own = slice(None) if block is whole else slice(part, part + count)
-        tables = {name: strain[name][own] for name in ("rise", "times0")}
+        own = slice(part, part + count)
+        tables = {"rise": strain["rise"][self.rows_of(own)], "times0": strain["times0"][own]}
         tables |= {"times2": strain["times2"]}
         tables |= {name: block.arguments[name] for name in ("shape", "full", "k0", "k1", "k2")}
         y = block.arguments["k1"].size

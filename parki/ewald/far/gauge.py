@@ -18,6 +18,7 @@ from parki.ewald.far.fading import zero_mode
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import sizes_of
 from parki.ewald.geometry.systems import Systems
+from parki.ewald.lattice import Lattice
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.protocol import Split
 from parki.ewald.sums.gauges import Ends
@@ -78,10 +79,10 @@ class Constants:
         self.flux = 8 * np.pi * self.factor / mesh.solver_box.lattice.volume
         column: Callable[[SolverBox], Any] | None = None  # a row for each result
         if kind.gauge and mesh.periodicity < 3:
-            ends = self.factor * kind.gauge.ends(_ends(mesh, split))[:, None]
+            gauge = kind.gauge
 
-            def column(_: SolverBox) -> Any:
-                return ends
+            def column(box: SolverBox) -> Any:
+                return box.factor * gauge.ends(_ends(mesh, split, box.lattice))
 
         elif kind.gauge and kind.gauge.background:
 
@@ -147,15 +148,16 @@ class Constants:
         return factor * (sums if self.together is None else self.together(sums))
 
 
-def _ends(mesh: EwaldMesh, split: Split) -> Ends:
+def _ends(mesh: EwaldMesh, split: Split, lattice: Lattice) -> Ends:
     """Return the numbers of kernels that end, for the gauges of free axes."""
-    lattice, padding = mesh.solver_box.lattice, mesh.padding
-    edges = np.where(lattice.periodic, lattice.sides, padding.period)
+    padding, enclosed = mesh.padding, lattice.enclosed
+    sides = lattice.sides[:, None] if enclosed is None else enclosed.sides.T
+    edges = np.where(np.array(lattice.periodic)[:, None], sides, padding.period)
     order, screening = mesh.task.sum.symbol.order, split.screening or split.alpha
-    mean = zero_mode(order, lattice.periodicity, padding, screening) / float(np.prod(edges))
+    mean = zero_mode(order, lattice.periodicity, padding, screening) / np.prod(edges, axis=0)
     mean *= split.amplitude
     log = np.log(padding.radius * mesh.solver_box.unit)
-    return Ends(lattice.periodicity, lattice.sides, padding.radius, log, mean)
+    return Ends(lattice.periodicity, sides, padding.radius, log, mean)
 
 
 # Number of modes. With 16 the error that is smooth along z falls by 30 (a box of 1:1:30) to 100
@@ -220,6 +222,8 @@ class PlaneModes:
     def needed(mesh: EwaldMesh) -> bool:
         """Return whether the grid's own modes exceed the rounding elsewhere."""
         wide = float(mesh.box[0] * mesh.box[1]) ** 0.5
+        if (enclosed := mesh.solver_box.lattice.enclosed) is not None:
+            wide = (enclosed.volume / float(mesh.box[2])) ** 0.5  # of the smallest one
         return (
             mesh.task.sum.gradient
             and mesh.periodicity == 2

@@ -56,16 +56,16 @@ def tabulate(
         Transforms of a kernel that ends, of the shape of the result, float64.
     basis : array, shape (3, 3) or (3 S, 3), float64, optional
         For a tilted box, whose ``waves`` are the grid's: `Lattice.basis`. For boxes of S systems
-        the values of each system come after the values of the one before.
+        each mode along the first axis has the values of all systems, one after the other.
 
     Returns
     -------
-    values : array, shape (S len(waves[0]), len(waves[1]), len(waves[2]))
+    values : array, shape (len(waves[0]) S, len(waves[1]), len(waves[2]))
     fill : callable
     """
     xp, symbol = task.xp, task.sum.symbol
     shape, boxes = tuple(k.size for k in waves), len(basis) // 3 if task.in_boxes else 1
-    values = xp.empty((boxes * shape[0], *shape[1:]), dtype=task.dtype)
+    values = xp.empty((shape[0] * boxes, *shape[1:]), dtype=task.dtype)
     factor = split.factor(symbol.order)
     squares = [waves[0] ** 2 + split.screening**2, waves[1] ** 2, waves[2] ** 2]
     if basis is not None:
@@ -93,13 +93,14 @@ def tabulate(
         window0=windows[0],
         window1=windows[1],
         window2=windows[2],
+        systems=boxes,
     )
     mean = ending is None and split.screening and all(k.size and k[0] == 0 for k in waves)
 
     def fill() -> None:
         launch()
         if mean:
-            values[:: shape[0], 0, 0] = 0
+            values[:boxes, 0, 0] = 0
 
     fill()
     return values, fill
@@ -165,21 +166,27 @@ def cropped(
         Non-negative wavenumbers along each axis, on the host.
     screening : float
         As for `truncated.transforms`.
-    basis : ndarray, shape (3, 3), optional
+    basis : ndarray, shape (3, 3) or (3 S, 3), optional
         For a tilted box, whose wavenumbers along the grid may be negative: `Lattice.basis`.
 
     Returns
     -------
-    array, shape (len(waves[0]), len(waves[1]), len(waves[2])), float64
+    array, shape (len(waves[0]) S, len(waves[1]), len(waves[2])), float64
     """
     periodicity = task.periodicity
     free, edge = range(periodicity, 3), padding.period
-    xp = np if math.prod(k.size for k in waves) <= FEW else task.xp
+    along = waves[0][:, None]  # of each system, whose boxes differ along periodic axes alone
+    if basis is not None:
+        basis = basis.reshape(-1, 3, 3)
+        along = along * basis[:, 0, 0]
+    shape = along.size, *(k.size for k in waves[1:])
+    xp = np if math.prod(shape) <= FEW else task.xp
     if periodicity == 2:
-        x, y = waves[0][:, None], waves[1]
+        across = waves[1]
         if basis is not None:
-            x, y = basis[0, 0] * x, basis[0, 1] * x + basis[1, 1] * y
-        modes = np.hypot(x, y).ravel()
+            across = (waves[0][:, None] * basis[:, 0, 1])[..., None]
+            across = across + basis[:, 1, 1, None] * waves[1]
+        modes = np.hypot(along[..., None], across).ravel()
         faded = truncated.transforms(
             task,
             modes,
@@ -189,7 +196,7 @@ def cropped(
             volume=edge,
             screening=screening,
         )
-        return faded.reshape([k.size for k in waves])
+        return faded.reshape(shape)
     # A kernel and the period are the same in all free directions: modes are numbered by the
     # squares of their wavenumbers.
     beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
@@ -237,8 +244,8 @@ def cropped(
                 "ix,xs->is", matrices[0], kernel[squares[:, None] + numbers[part]]
             )
     else:
-        values = kernels(waves[0], numbers)
-    hats = xp.empty([k.size for k in waves])
+        values = kernels(along.ravel(), numbers)
+    hats = xp.empty(shape)
     for part in cuts(len(values), blocks(len(values) * sums.size)):
         rows = product("iyz,kz->iyk", values[part][:, places], matrices[-1])
         hats[part] = product("jy,iyk->ijk", matrices[-2], rows)

@@ -297,8 +297,9 @@ class FarStrain:
         )
         if self.mesh.solver_box.lattice.basis is not None:
             basis = self.mesh.solver_box.basis_on(self.mesh.space, np.float64)
-            if len(basis) > 3:  # of several boxes, along another axis before
-                basis = basis.reshape(-1, 3, 3).transpose(1, 2, 0)[..., None, None, None]
+            if len(basis) > 3:  # of several boxes, along an axis after the first
+                basis = basis.reshape(-1, 3, 3).transpose(1, 2, 0)[..., None, None]
+                k[0] = k[0][:, None]
             k = [sum(basis[n, axis] * k[n] for n in range(axis + 1)) for axis in range(3)]
             squares = [each**2 for each in k]
         return k, squares
@@ -355,7 +356,11 @@ class FarStrain:
         lattice = mesh.solver_box.lattice
         scales = np.where(lattice.periodic, scale, 1.0)
         tilts = lattice.tilts and tuple(scale * each for each in lattice.tilts)
-        lattice = replace(lattice, sides=scales * lattice.sides, tilts=tilts)
+        enclosed = lattice.enclosed
+        if enclosed is not None:
+            enclosed = replace(enclosed, matrices=enclosed.matrices * scales)
+        sides = scales * lattice.sides
+        lattice = replace(lattice, sides=sides, tilts=tilts, enclosed=enclosed)
         mesh.solver_box = replace(mesh.solver_box, lattice=lattice, numbers=None)
         mesh.steps, mesh.box = mesh.steps * scales, mesh.box * scales
         mesh.task = replace(mesh.task, dtype=np.dtype(np.float64))

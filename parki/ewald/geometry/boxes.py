@@ -1,9 +1,9 @@
 """Which systems in boxes of their own one sum can take, and the columns of their points.
 
-Systems with the same periodic axes are taken together. If all three are, a sum takes systems of
-like size at once: they share a cut-off, and grids of one shape, as `Enclosed` says. Vectors are
-rotated, so that boxes begin along the first axis. Other sums, and other axes, need equal periods;
-along free axes without a length systems are moved to one place.
+Systems with the same periodic axes are taken together. A sum takes systems of like size at once:
+they share a cut-off, and grids of one shape, as `Enclosed` says. Vectors are rotated, so that boxes
+begin along the first axis. Some sums need equal periods. Along free axes boxes have the longest
+length; without lengths, systems are moved to one place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parki.ewald.geometry.columns import Columns
 from parki.ewald.geometry.own_boxes import OwnBox
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.geometry.upright import Upright
-from parki.ewald.lattice import NONE, Cell, Lattice
+from parki.ewald.lattice import ENCLOSING, NONE, Cell, Lattice
 from parki.ewald.options import EwaldOptions
 from parki.interchange import to_host
 from parki.typing import AnyArray, ArrayModule
@@ -99,14 +99,20 @@ class Group(NamedTuple):
         return Columns(columns[0], columns[1], (rotations[0], rotations[-1]))
 
     def marked(
-        self, columns: Columns, systems: Systems, labels: Labels | None
+        self,
+        columns: Columns,
+        systems: Systems,
+        labels: Labels | None,
+        options: EwaldOptions | None = None,
     ) -> tuple[Systems, Labels | None]:
-        """Return the systems and labels of these columns."""
+        """Return the systems and labels of these columns; ``options`` may have more lengths."""
         targets, sources = (
             np.concatenate([[0], np.cumsum(np.diff(offsets)[self.numbers])]).astype(np.int32)
             for offsets in (systems.targets, systems.sources)
         )
-        boxes = None if self.boxes is None else self.boxes.matrices
+        boxes: Any = None
+        if self.boxes is not None:
+            boxes = self.boxes.within(lengths_along_free(options or self.options)).matrices
         chosen = Systems(targets, sources, systems.space, systems.executor, boxes)
         return chosen, labels and labels.of_columns(columns, chosen)
 
@@ -178,72 +184,118 @@ def _of_axes(
     extents: Callable[[], Array] | None,
 ) -> list[Group]:
     """Return the groups of systems, by number, with the same periodic axes: see `grouped`."""
-    by_box: dict[Any, list[int]] = {}
+    by_unknown: dict[tuple[bool, ...], dict[Any, list[int]]] = {}
     for number, box in boxes.items():
-        by_box.setdefault(box, []).append(number)
-    alone = apart and not (several and exact)
-    if several and not alone and (len(by_box) > 1 or (apart and len(boxes) > 1)):
-        return _enclosed(options, by_box, exact, apart)
-    equal: dict[Any, tuple[EwaldOptions, list[int]]] = {}
-    for box, numbers in by_box.items():
-        of_box = options.within(box)
-        for number in numbers:
-            equal.setdefault(number if alone else of_box.box, (of_box, []))[1].append(number)
-    return [group for one in equal.values() for group in _of_like_extent(*one, extents)]
+        unknown = tuple(
+            not repeats and length in (None, 0, (0, 0, 0))
+            for length, repeats in zip(box, options.periodic, strict=True)
+        )
+        by_unknown.setdefault(unknown, {}).setdefault(box, []).append(number)
+    alone, groups = apart and not (several and exact), list[Group]()
+    for unknown, by_box in by_unknown.items():
+        many = len(by_box) > 1 or (apart and sum(map(len, by_box.values())) > 1)
+        if several and many and not alone and not (any(unknown) and extents is None):
+            groups += _enclosed(options, by_box, unknown, exact, apart, extents)
+            continue
+        equal: dict[Any, tuple[EwaldOptions, list[int]]] = {}
+        for box, numbers in by_box.items():
+            of_box = options.within(box)
+            for number in numbers:
+                equal.setdefault(number if alone else of_box.box, (of_box, []))[1].append(number)
+        for of_box, numbers in equal.values():
+            if extents is None or not any(unknown):
+                groups.append(Group(of_box, numbers))
+                continue
+            known = [length for length in of_box.edges if length is not None]
+            sizes = _sizes(extents, numbers, unknown, max(known, default=0.0))
+            groups += [Group(of_box, each, centred=True) for each in _of_like_size(sizes, numbers)]
+    return groups
 
 
-def _of_like_extent(
-    options: EwaldOptions, numbers: list[int], extents: Callable[[], Array] | None
-) -> list[Group]:
-    """Return groups of systems in one box, whose lengths along free axes the points may decide."""
-    if extents is None or None not in options.box:
-        return [Group(options, numbers)]
-    longest = max([length for length in options.edges if length is not None], default=0.0)
+def _sizes(
+    extents: Callable[[], Array], numbers: list[int], unknown: tuple[bool, ...], longest: float
+) -> Array:
+    """Return the longest extents of systems along ``unknown`` axes, or a longer length."""
     ends = extents()[numbers]
-    sizes = (ends[:, 1] - ends[:, 0])[:, [length is None for length in options.box]].max(axis=1)
-    sizes = np.maximum(sizes, longest)
-    groups, least = list[list[int]](), 0.0
+    return np.maximum((ends[:, 1] - ends[:, 0])[:, unknown].max(axis=1), longest)
+
+
+def _of_like_size(sizes: Array, numbers: list[int]) -> list[list[int]]:
+    """Return the numbers of systems in parts, whose longest extents are alike."""
+    parts, least = list[list[int]](), 0.0
     for n in np.argsort(-sizes, kind="stable").tolist():
-        if not groups or 0 < sizes[n] < least:
-            groups.append([])
+        if not parts or 0 < sizes[n] < least:
+            parts.append([])
             least = float(sizes[n]) / LONGER
-        groups[-1].append(numbers[n])
-    return [Group(options, sorted(group), centred=True) for group in groups]
+        parts[-1].append(numbers[n])
+    return [sorted(part) for part in parts]
+
+
+def lengths_along_free(options: EwaldOptions) -> list[float | None]:
+    """Return the lengths of a box along free axes; None along periodic ones, and if unknown."""
+    pairs = zip(options.edges, options.periodic, strict=True)
+    return [None if repeats else length for length, repeats in pairs]
 
 
 def _enclosed(
-    options: EwaldOptions, by_box: dict[Any, list[int]], exact: bool, apart: bool
+    options: EwaldOptions,
+    by_box: dict[Any, list[int]],
+    unknown: tuple[bool, ...],
+    exact: bool,
+    apart: bool,
+    extents: Callable[[], Array] | None,
 ) -> list[Group]:
-    """Return groups of systems in boxes of like size, with three periodic axes."""
+    """Return groups of systems in boxes of like size, which have no length along ``unknown`` axes.
+
+    There systems have a size of their own.
+    """
     options.within(next(iter(by_box)))  # of the others, what is right is not looked at one by one
-    distinct = [*by_box]
-    upright, right = Upright.quickly(distinct)
+    distinct, periodic = [*by_box], np.array(options.periodic)
+    upright, right = Upright.quickly(distinct, options, unknown)
     for n in np.flatnonzero(~right).tolist():
         own = options.within(distinct[n])
-        cell = own.cell or Cell(Lattice(np.array(own.edges, dtype=float), 3, NONE), None)
-        upright.take(n, cell)
-    sides = upright.matrices.diagonal(axis1=1, axis2=2)
+        edges = [own.edges[axis] or 1.0 for axis in own.axes]
+        upright.take(n, own.cell or Cell(Lattice(np.array(edges), 3, NONE), None))
     alone = upright.rotated & (not exact)
-    bins = list[_Bin]()
-    for n in np.argsort(sides.prod(axis=1), kind="stable").tolist():
-        fitting = (one for one in bins if not alone[n] and one.takes(sides[n]))
+    parts, of_parts = list[tuple[int, list[int]]](), list[Array]()  # boxes, with systems in them
+    for n, numbers in enumerate(by_box.values()):
+        sides = upright.matrices[n].diagonal().copy()
+        if extents is None or not any(unknown):
+            parts.append((n, numbers))
+            of_parts.append(sides)
+            continue
+        sizes = dict(
+            zip(numbers, _sizes(extents, numbers, unknown, sides[periodic].max()), strict=True)
+        )
+        for part in _of_like_size(np.array([*sizes.values()]), numbers):
+            parts.append((n, part))
+            of_parts.append(np.where(unknown, max(sizes[number] for number in part), sides))
+    all_sides, bins = np.array(of_parts), list[_Bin]()
+    for place in np.argsort(all_sides.prod(axis=1), kind="stable").tolist():
+        apart_from_all, sides = alone[parts[place][0]], all_sides[place]
+        fitting = (one for one in bins if not apart_from_all and one.takes(sides))
         if (first := next(fitting, None)) is None:
-            least = -1.0 if alone[n] else float(sides[n].prod())
-            bins.append(_Bin([n], sides[n], least))
+            least = -1.0 if apart_from_all else float(sides.prod())
+            bins.append(_Bin([place], sides, least))
         else:
-            first.members.append(n)
-            first.sides = np.maximum(first.sides, sides[n])
+            first.members.append(place)
+            first.sides = np.maximum(first.sides, sides)
     groups = list[Group]()
     for one in bins:
-        box = distinct[one.members[0]]
-        if len(one.members) == 1 and not (apart and len(by_box[box]) > 1):
-            groups.append(Group(options.within(box), by_box[box]))
+        members = sorted((k, parts[place][0]) for place in one.members for k in parts[place][1])
+        numbers, boxes = (list(column) for column in zip(*members, strict=True))
+        if len({*boxes}) == 1 and not (apart and len(numbers) > 1):
+            of_box = options.within(distinct[boxes[0]])
+            groups.append(Group(of_box, numbers, centred=any(unknown)))
             continue
-        members = sorted((number, n) for n in one.members for number in by_box[distinct[n]])
-        numbers, places = (list(column) for column in zip(*members, strict=True))
-        length = float(np.cbrt(sides[one.members].prod(axis=1)).mean())
-        own_boxes = Upright(upright.matrices[places], upright.rotations[places])
-        groups.append(Group(options.standing(length), numbers, own_boxes))
+        length = float(np.cbrt(all_sides[one.members].prod(axis=1)).mean())
+        if not periodic.all():  # by which heights are bounded from below
+            length = float(one.sides[periodic].max())
+        longest = ENCLOSING ** np.ceil(np.log2(one.sides) / np.log2(ENCLOSING) - 1e-9)
+        free = np.where(periodic | unknown, np.nan, longest)
+        standing = options.standing(length, free)
+        own_boxes = upright.chosen(boxes)
+        groups.append(Group(standing, numbers, own_boxes, centred=any(unknown)))
     return groups
 
 

@@ -9,33 +9,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.lattice import Cell
+from parki.ewald.options import EwaldOptions
 
 Array = NDArray[np.float64]
 # Boxes are looked at one by one if numbers are as large, or if a volume is as small over the
 # product of its edges, or an edge over another.
 FAR, FLAT = 1e100, 1e-3
+LEAST = 1e-300
 
 
 class Upright(NamedTuple):
     """Boxes whose first vector is along the first axis, and the second in a plane with the second.
 
+    Axes are counted in the order of sums, which begins with the periodic ones.
+
     Attributes
     ----------
     matrices, rotations : ndarray, shape (S, 3, 3)
-        As of `Cell`: the vectors, in rows, and what rotates the user's into these.
+        As of `Cell`, but in the user's order of axes: the vectors, in rows, and what rotates the
+        user's into these. Along free axes without a length in a box they have any.
+    axes : tuple of 3 ints
+        The user's axes in the order of sums.
     """
 
     matrices: Array
     rotations: Array
+    axes: tuple[int, int, int]
 
     @classmethod
-    def quickly(cls, boxes: Sequence[Any]) -> tuple[Upright, NDArray[np.bool_]]:
+    def quickly(
+        cls, boxes: Sequence[Any], options: EwaldOptions, unknown: Sequence[bool]
+    ) -> tuple[Upright, NDArray[np.bool_]]:
         """Return boxes of 3 lengths or 3 vectors, and which of them are right.
 
-        Those that are not need a look at each: they are no boxes, or have shorter vectors.
+        The ``options`` have their periodic axes; along axes that are ``unknown`` they have no
+        length. Those that are not right need a look at each: they are no boxes, or have shorter
+        vectors.
         """
-        vectors = np.array([_vectors(box) for box in boxes])
+        axes, periodicity = options.axes, sum(options.periodic)
+        vectors = np.array([_vectors(box, unknown) for box in boxes])
+        longest = abs(vectors).max(axis=(1, 2))
+        for axis in np.flatnonzero(unknown):
+            vectors[:, axis, axis] = longest
+        vectors = vectors[:, axes][:, :, axes]
         right = np.isfinite(vectors).all(axis=(1, 2)) & (abs(vectors).max(axis=(1, 2)) < FAR)
+        for axis in range(periodicity, 3):  # which no vector leans along
+            along = vectors[:, axis, axis]
+            others = abs(vectors[:, axis]).sum(axis=1) + abs(vectors[:, :, axis]).sum(axis=1)
+            right &= (along > 0) & (others == 2 * along)
+        if periodicity == 1:
+            right &= vectors[:, 0, 0] > 0
         vectors = np.where(right[:, None, None], vectors, np.eye(3))
         size = np.sqrt((vectors**2).sum(axis=2))
         right &= np.linalg.det(vectors) > FLAT * size.prod(axis=1)
@@ -59,12 +82,27 @@ class Upright(NamedTuple):
         for row, axis in ((1, 0), (2, 1), (2, 0)):  # tilts of at most half a side
             periods = np.rint(matrices[:, row, axis] / matrices[:, axis, axis])
             matrices[:, row] -= periods[:, None] * matrices[:, axis]
-        return cls(matrices, rotations), right
+        places = np.argsort(axes)
+        ordered = (each[:, places][:, :, places] for each in (matrices, rotations))
+        return cls(*ordered, axes), right
 
     def take(self, n: int, cell: Cell) -> None:
         """Take box number n of a cell."""
-        self.matrices[n] = cell.lattice.matrix
-        self.rotations[n] = np.eye(3) if cell.rotation is None else cell.rotation
+        rotation = np.eye(3) if cell.rotation is None else cell.rotation
+        order = np.ix_(np.argsort(self.axes), np.argsort(self.axes))
+        self.matrices[n], self.rotations[n] = cell.lattice.matrix[order], rotation[order]
+
+    def chosen(self, places: Sequence[int]) -> Upright:
+        """Return some of the boxes."""
+        return self._replace(matrices=self.matrices[places], rotations=self.rotations[places])
+
+    def within(self, lengths: Sequence[float | None]) -> Upright:
+        """Return the boxes with these lengths along some axes, None for the others."""
+        matrices = self.matrices.copy()
+        for axis, length in enumerate(lengths):
+            if length is not None:
+                matrices[:, axis, axis] = length
+        return self._replace(matrices=matrices)
 
     @property
     def rotated(self) -> NDArray[np.bool_]:
@@ -77,9 +115,16 @@ class Upright(NamedTuple):
         return self.matrices @ self.rotations
 
 
-def _vectors(box: Any) -> Any:
-    """Return the vectors of a box of 3 positive lengths or 3 vectors; NaN of anything else."""
+def _vectors(box: Any, unknown: Sequence[bool]) -> Any:
+    """Return the vectors of a box of 3 positive lengths or 3 vectors; NaN of anything else.
+
+    Vectors along ``unknown`` axes are next to nothing.
+    """
     lengths = [*box] if len(box) == 3 else []
+    if any(unknown):
+        tilted, least = any(isinstance(length, tuple) for length in lengths), LEAST * np.eye(3)
+        for axis in np.flatnonzero(unknown):
+            lengths[axis] = tuple(least[axis].tolist()) if tilted else LEAST
     if all(type(length) in (int, float) and length > 0 for length in lengths):
         return np.diag(np.array(lengths, dtype=float)) if lengths else np.full((3, 3), np.nan)
     rows = [row for row in lengths if isinstance(row, tuple) and len(row) == 3]

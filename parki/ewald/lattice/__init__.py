@@ -1,6 +1,7 @@
 """The box: `box` has `Lattice`, `cell` what users write for it, `enclosed` the boxes of systems."""
 
-from parki.ewald.lattice.box import NONE, Lattice, check_length
+from parki.ewald.lattice.box import ENCLOSING, NONE, Lattice, check_length
+from parki.ewald.lattice.enclosed import Enclosed
 from parki.ewald.lattice.cell import (
     Cell,
     Moving,
@@ -13,6 +14,8 @@ from parki.ewald.lattice.cell import (
 )
 
 __all__ = [
+    "ENCLOSING",
+    "Enclosed",
     "NONE",
     "Cell",
     "Lattice",

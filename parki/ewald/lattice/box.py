@@ -68,17 +68,22 @@ class Lattice:
     deforms: tuple[bool, ...] = (False, False, False)
     enclosed: Enclosed | None = None
 
-    @classmethod
-    def around(cls, matrices: Array) -> Lattice:
-        """Return the lattice that encloses boxes of these vectors, shape (S, 3, 3)."""
+    def around(self, vectors: Array) -> Lattice:
+        """Return the lattice that encloses boxes of these vectors, shape (S, 3, 3).
+
+        They are in the user's order of axes. Along free axes all have the side of this lattice.
+        """
+        matrices = vectors[:, self.axes][:, :, self.axes].copy()
+        for axis in range(self.periodicity, 3):
+            matrices[:, axis, axis] = self.sides[axis]
         enclosed = Enclosed.of(matrices)
         powers = np.log2(enclosed.sides.max(axis=0)) / math.log2(ENCLOSING)
-        return cls._enclosing(enclosed, ENCLOSING ** np.ceil(powers - 1e-9))
+        sides = np.where(self.periodic, ENCLOSING ** np.ceil(powers - 1e-9), self.sides)
+        return self._enclosing(enclosed, sides)
 
-    @classmethod
-    def _enclosing(cls, enclosed: Enclosed, sides: Array) -> Lattice:
+    def _enclosing(self, enclosed: Enclosed, sides: Array) -> Lattice:
         tilts = tuple((enclosed.leaning * sides[[0, 0, 1]]).tolist())
-        return cls(sides, 3, tilts, enclosed=enclosed)
+        return replace(self, sides=sides, tilts=tilts, enclosed=enclosed)
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -102,6 +107,11 @@ class Lattice:
     def tilted(self) -> bool:
         """Whether it has vectors of its own, which may be along the axes for a while."""
         return self.tilts is not None
+
+    @property
+    def along_free(self) -> list[list[float]]:
+        """Where the box begins along each free axis, and its side."""
+        return np.array([self.origin, self.sides])[:, self.periodicity :].T.tolist()
 
     @property
     def corner(self) -> Array:
@@ -244,6 +254,8 @@ class Lattice:
         if self.enclosed is not None:
             if before.enclosed is None or before.boxes != self.boxes:
                 return self
+            if self.along_free != before.along_free:
+                return self
             enclosed = self.enclosed.beside(before.enclosed)
             wide = self._enclosing(enclosed, np.maximum(self.sides, before.sides))
             return wide if wide.volume <= LOOSE * self.volume else self
@@ -282,7 +294,8 @@ class Lattice:
         """
         if self.enclosed is not None:
             least = self._enclosing(self.enclosed, self.enclosed.least)
-            least = replace(least, enclosed=None, deforms=(True, True, True))
+            deforms = self.periodicity > 1, self.periodicity > 2, self.periodicity > 2
+            least = replace(least, enclosed=None, deforms=deforms)
             vectors = image_numbers(least, reach) @ self.enclosed.matrices
             return np.ascontiguousarray(vectors.reshape(-1, 3).T)
         return np.ascontiguousarray((image_numbers(self.widest, reach) @ self.matrix).T)

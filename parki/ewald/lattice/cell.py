@@ -138,7 +138,7 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
         If the vectors are left-handed or in a plane, or lean along a free axis.
     """
     free = [axis for axis in range(3) if not periodic[axis]]
-    if len(free) > 1:
+    if len(free) > 1 and not isinstance(rows, Standing):
         raise ParkiValueError(
             f"box has lattice vectors that are not along the axes, but {len(free)} axes are free; "
             "tilted boxes have 2 or 3 periodic axes: give lengths"

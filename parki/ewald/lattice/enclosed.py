@@ -2,6 +2,7 @@
 
 Points of each system are on the grid at their fractions of its own vectors, times the edges of the
 enclosing lattice. These are the longest ones, so that no system has a coarser grid than that one.
+Along free axes all boxes have the edge of the lattice, so that kernels end at one distance.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LEANING = np.array([0.0, 1 / 8, 1 / 4, 1 / 2])
 
 @dataclass(frozen=True, eq=False)
 class Enclosed:
-    """The boxes of systems with three periodic axes, and what bounds them.
+    """The boxes of systems with the same periodic axes, and what bounds them.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from parki.cells.cell_grid import CellGrid, OwnBoxes
 from parki.cells.sorted_points import SortedPoints
 from parki.ewald.geometry.systems import Systems
+from parki.ewald.lattice import Enclosed, Lattice
 from parki.ewald.near.pair import Pair, parts, reach, shifts
 from parki.ewald.near.sizes import Launch, cells_of
 from parki.ewald.solver_box import SolverBox
@@ -149,12 +150,12 @@ def position_arguments(
 
 
 # Numbers of the bricks of systems that have boxes of their own, cut into cells.
-BRICKS: dict[str, Callable[[Any, Any], Any]] = {
-    "corners": lambda enclosed, _: -enclosed.sides / 2,
-    "edges": lambda enclosed, _: enclosed.sides,
-    "inverse widths": lambda enclosed, shape: shape / enclosed.sides,
-    "tilts": lambda enclosed, _: enclosed.tilts,
-    "widths": lambda enclosed, shape: enclosed.sides / shape,
+BRICKS: dict[str, Callable[[Lattice, Enclosed, Any], Any]] = {
+    "corners": lambda box, own, _: np.where(box.periodic, -own.sides / 2, box.origin),
+    "edges": lambda _, own, __: own.sides,
+    "inverse widths": lambda _, own, shape: shape / own.sides,
+    "tilts": lambda _, own, __: own.tilts,
+    "widths": lambda _, own, shape: own.sides / shape,
 }
 
 
@@ -169,7 +170,8 @@ def bricks(
 
     def numbers(name: str) -> Any:
         def of(box: SolverBox) -> Any:
-            return BRICKS[name](box.lattice.enclosed, np.array(shape)).ravel()
+            own = cast(Enclosed, box.lattice.enclosed)
+            return BRICKS[name](box.lattice, own, np.array(shape)).ravel()
 
         return solver_box.constant(space, ("bricks", name, shape), of, dtype)
 

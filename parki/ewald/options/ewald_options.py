@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.lattice import (
@@ -273,13 +273,21 @@ class EwaldOptions(InBox, metaclass=Shown):
             other._check_tilted()
         return other
 
-    def standing(self, length: float) -> EwaldOptions:
+    def standing(self, length: float, free: NDArray[np.float64]) -> EwaldOptions:
         """Return the options of systems in boxes of their own, of about this length.
 
-        The boxes have warned of images.
+        Along ``free`` axes, which are not NaN, they have other ones, and none along further free
+        axes. The boxes have warned of images.
         """
         edge = 2.0 ** round(math.log2(length))
-        options = self._in(Standing(tuple(map(tuple, (edge * np.eye(3)).tolist()))))
+        lengths = [edge if repeats else None for repeats in self.periodic]
+        lengths = [old if math.isnan(new) else new for old, new in zip(lengths, free.tolist(), strict=True)]
+        rows = np.eye(3).tolist()
+        box = [
+            None if each is None else tuple(each * x for x in row)
+            for each, row in zip(lengths, rows, strict=True)
+        ]
+        options = self._in(Standing(box))
         object.__setattr__(options, "dl_mean", self.dl_mean or "zero")
         return _as_before(options)
 

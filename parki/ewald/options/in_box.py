@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.lattice import Cell, Lattice, cell_of, rows_of, whole_of
+from parki.ewald.lattice import Cell, Lattice, Moving, cell_of, rows_of, whole_of
 from parki.ewald.options.box import MOST_SLENDER
 from parki.ewald.options.expert import Expert
 from parki.runtime.forks import cached_property
@@ -58,7 +58,8 @@ class InBox:
             lengths.tolist() if self.cell is None else map(tuple, np.diag(lengths).tolist())
         )
         pairs = zip(self.box, lengths_of_axes, strict=True)
-        return tuple(length if edge is None else edge for edge, length in pairs)
+        box = [length if edge is None else edge for edge, length in pairs]
+        return type(self.box)(box) if isinstance(self.box, Moving) else tuple(box)
 
     def _in(self, box: tuple[Any, ...]) -> Self:
         """Return the options with another box, as the other fields were checked."""

@@ -58,7 +58,7 @@ def survey(ranks: Ranks, task: Task, cloud: Cloud, lattice: Lattice | None) -> S
     if corners is not None:
         box = resolve(options, corners, size=size)
     if task.in_boxes:
-        box = Lattice.around(cast(Systems, cloud.systems).boxes)
+        box = box.around(cast(Systems, cloud.systems).boxes)
     surveyed = SurveyedCloud(
         arrays=cloud.arrays,
         space=cloud.space,

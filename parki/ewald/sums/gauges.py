@@ -23,13 +23,13 @@ class Ends(NamedTuple):
     Attributes
     ----------
     periodicity : int
-    box : ndarray, shape (3,)
-        Solver units.
+    box : ndarray, shape (3, S)
+        Of each system, in solver units.
     radius : float
         Where kernels end, in solver units.
     log : float
         Logarithm of that radius in the user's unit.
-    mean : float
+    mean : ndarray, shape (S,)
         Integral of the mode k = 0 that the multiplier leaves out, over the volume that repeats.
     """
 
@@ -37,7 +37,7 @@ class Ends(NamedTuple):
     box: Array
     radius: float
     log: float
-    mean: float
+    mean: Array
 
 
 class Gauge(NamedTuple):
@@ -46,7 +46,7 @@ class Gauge(NamedTuple):
     Attributes
     ----------
     ends : callable
-        ``ends(Ends)``: per unit of the summed density, shape (results,).
+        ``ends(Ends)``: per unit of the summed density, shape (results, S).
     background : bool
         Whether triply periodic densities have the split's uniform background.
     screened : bool
@@ -67,11 +67,11 @@ def _of_charges(ends: Ends, more: float = 0.0) -> Array:
 def _of_forces(ends: Ends) -> Array:
     box = ends.box
     if ends.periodicity == 0:
-        return np.full(3, 2 / ends.radius)
+        return np.full((3, 1), 2 / ends.radius)
     if ends.periodicity == 1:
-        return np.array([-4.0, -2.0, -2.0]) * float((ends.log + 0.5) / box[0])
+        return np.outer([-4.0, -2.0, -2.0], (ends.log + 0.5) / box[0])
     constant = ends.mean - 4 * np.pi * ends.radius / (box[0] * box[1])
-    return np.array([constant, constant, 0.0])
+    return np.outer([1.0, 1.0, 0.0], constant)
 
 
 def _of_screened(ends: Ends) -> Array:
@@ -79,7 +79,7 @@ def _of_screened(ends: Ends) -> Array:
 
 
 def _with_friction(ends: Ends) -> Array:
-    return np.array([ends.mean, ends.mean, 0.0])  # 0 unless two axes are periodic
+    return np.outer([1.0, 1.0, 0.0], ends.mean)  # 0 unless two axes are periodic
 
 
 OF_CHARGES = Gauge(_of_charges, background=True)
