@@ -323,7 +323,8 @@ def image_numbers(widest: Lattice, reach: float) -> Array:
     most = [0, 0, 0]
     if still.periodicity > 2:
         most[2] = math.ceil(z / still.sides[2])
-    most[1] = math.ceil((y + most[2] * yz) / still.sides[1])
+    if still.periodicity > 1:
+        most[1] = math.ceil((y + most[2] * yz) / still.sides[1])
     most[0] = math.ceil((x + most[1] * xy + most[2] * xz) / still.sides[0])
     numbers = np.array(list(itertools.product(*(range(-n, n + 1) for n in most))), dtype=float)
     shifts = numbers @ still.matrix
