@@ -22,7 +22,6 @@ from parki.ewald.geometry.systems import (
     check_systems,
     warn_of_long,
 )
-from parki.ewald.lattice import whole_of
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import Cloud, check_density, check_fields, check_points, like_points
@@ -154,12 +153,11 @@ class InBoxes(NamedTuple):
 
     def _vectors(self, system: int) -> Array:
         """Return the vectors of a system's box, in rows, as they were given; any along free axes."""
-        return whole_of(
-            [
-                None if length in (None, 0, (0, 0, 0)) else np.multiply(np.eye(3)[axis], length)
-                for axis, length in enumerate(self.boxes[system].box)
-            ]
-        )
+        rows = np.eye(3)
+        for axis, length in enumerate(self.boxes[system].box):
+            if length not in (None, 0, (0, 0, 0)):
+                rows[axis] = length if np.ndim(length) else length * rows[axis]
+        return rows
 
     @property
     def systems(self) -> Systems:
