@@ -32,7 +32,8 @@ def made(kernel, rng, to_space, dtype="f8"):
     ("kernel", "periodicity", "dtype", "expected"),
     [
         ("stokes_comb", 3, "f8", 2),
-        ("stokes_comb", 1, "f8", 4),
+        ("stokes_comb", 1, "f8", 2),
+        ("laplace", (True, False, True), "f4", 2),
         ("stokes_sl(epsilon=0.1)", 3, "f8", 2),
         ("laplace", 3, "f4", 2),
     ],
@@ -154,6 +155,59 @@ def test_each_system_keeps_its_promise(kernel, tolerance, rng):
             assert rms(one[..., of] - right) < bound[system], (system, tolerance)
 
 
+# Flat, long, thin and tilted boxes, turned vectors, and ones that others are shorter than. Points
+# spread by these lengths along free axes, in turn: a sheet, and a line.
+PLANES = [[[1, 0, 0], [0, 1.2, 0]], [[2, 0, 0], [0, 0.6, 0]], [[0.6, 0, 0], [0, 2, 0]]]
+PLANES += [[[1.2, 0, 0], [0.5, 1.1, 0]], [[1, 0.4, 0], [-0.3, 1.1, 0]], [[1, 0, 0], [2.7, 0.9, 0]]]
+LINES = [[[1, 0, 0]], [[1.3, 0, 0]], [[0.8, 0, 0]], [[1.6, 0, 0]], [[1.2, 0, 0]], [[2, 0, 0]]]
+HEIGHTS = [1.0, 0.1, 1.5, 0.0, 2.0, 0.7]
+
+
+def of_free_axes(kernel, periodicity, axes, rng, n=25):
+    """Return points, normals or None, a density and boxes, with their axes in an order."""
+    parts, boxes = [], []
+    for rows, height, other in zip(
+        PLANES if periodicity == 2 else LINES, HEIGHTS, HEIGHTS[1:] + HEIGHTS[:1], strict=True
+    ):
+        free = [height * np.eye(3)[2]] if periodicity == 2 else [*np.diag([0, height, other])[1:]]
+        whole = np.array([*rows, *free], dtype=float)
+        parts.append((rng.random((n, 3)) @ whole).T)
+        whole[periodicity:] = 0
+        boxes.append(whole[np.ix_(axes, axes)])
+    points = np.hstack(parts)[axes]
+    norms = rng.standard_normal(points.shape) if SUMS[kernel].normals else None
+    dens = rng.standard_normal(SUMS[kernel].density_shape(points.shape[1]))
+    return points, norms, dens, np.array(boxes)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_dl"])
+@pytest.mark.parametrize("tolerance", [1e-6, 1e-10])
+@pytest.mark.parametrize(
+    ("periodicity", "axes"), [(2, [0, 1, 2]), (1, [0, 1, 2]), (2, [2, 0, 1])], ids=str
+)
+@pytest.mark.chosen_degrees
+def test_each_slab_and_wire_keeps_its_promise(kernel, tolerance, periodicity, axes, rng):
+    """Whatever the shapes of their boxes and their heights; against another method."""
+    points, norms, dens, boxes = of_free_axes(kernel, periodicity, axes, rng)
+    periodic = tuple(axis < periodicity for axis in axes)
+    how = {"periodicity": periodic, "tolerance": tolerance, "want": WANT}
+    offsets = np.arange(len(boxes) + 1) * 25
+    plan = parki.Plan(kernel, points, points, norms, systems=offsets, boxes=boxes, **how)
+    assert len(plan.terms) <= 2 and len(plan.terms[0].group.numbers) >= 5
+    found, bounds = plan(dens), plan.promise(dens)
+    for system, rows in enumerate(boxes):
+        of = slice(25 * system, 25 * system + 25)
+        n = None if norms is None else norms[:, of]
+        box = [None if not any(row) else row for row in rows.tolist()]
+        if periodicity == 1:
+            box = [None if row is None else max(row) for row in box]
+        own = points[:, of], points[:, of], dens[..., of], n
+        exact = direct_sum(kernel, *own, box=box, periodicity=periodic, want=WANT)
+        for one, right, bound in zip(found, exact, bounds, strict=True):
+            rounding = 1e-13 * rms(right)  # of close pairs, whose vectors are turned
+            assert rms(one[..., of] - right) < bound[system] + rounding, system
+
+
 def test_boxes_that_change_choose_nothing(rng, monkeypatch):
     """Energies of other boxes take the parameters, grids and tables of those before."""
     chosen, offsets, charges = [], np.arange(9) * 10, rng.standard_normal(80)
@@ -192,3 +246,51 @@ def test_derivatives_of_several_results(rng):
         right = *alone.vjp(*own).values(), *change
         for one, each in zip((*found[0].values(), *found[1]), right, strict=True):
             np.testing.assert_allclose(one[..., of], each, atol=1e-5 * abs(one).max())
+
+
+@pytest.mark.parametrize("periodicity", [1, 2])
+def test_derivatives_of_slabs_and_wires(periodicity, rng):
+    """Energies, forces, virials and derivatives by boxes: those of the systems alone."""
+    points, _, charges, boxes = of_free_axes("laplace", periodicity, [0, 1, 2], rng)
+    offsets, values = np.arange(7) * 25, rng.standard_normal(150)
+    how = {"periodicity": periodicity, "tolerance": 1e-10}
+    batch = how | {"systems": offsets, "boxes": boxes}
+    energies = parki.energy(points, charges, rows=False, virial=True, **batch)
+    wrt, given = ("trg", "dens", "lattice"), (points, points, charges)
+    slopes = parki.vjp("laplace", *given, values=values, wrt=wrt, **batch)
+    for system, rows in enumerate(boxes.tolist()):
+        of = slice(25 * system, 25 * system + 25)
+        box = [row if any(row) else None for row in rows]
+        own = how | {"box": box if periodicity == 2 else [box[0][0], None, None]}
+        x, q = points[:, of], charges[of]
+        alone = parki.energy(x, q, rows=False, virial=True, **own)
+        right = parki.vjp("laplace", x, x, q, values=values[of], wrt=wrt, **own)
+        pairs = {name: (slopes[name][..., of], right[name]) for name in ("trg", "dens")}
+        pairs["lattice"] = slopes["lattice"][system], right["lattice"]
+        pairs["virial"] = energies.virial[system], alone.virial
+        pairs["forces"] = energies.forces[:, of], alone.forces
+        pairs["energy"] = energies.energy[system], alone.energy
+        for name, (one, other) in pairs.items():
+            scale = max(1.0, np.abs(other).max())
+            np.testing.assert_allclose(one, other, atol=1e-8 * scale, err_msg=name)
+
+
+def test_heights_that_are_given(rng):
+    """One sum takes slabs of several heights, but no points that are above their own."""
+    boxes, points = [[1.0, 1.2, 1.0], [1.1, 1.0, 2.0]], rng.random((3, 20))
+    points[2, 10:] *= 2
+    how = {"systems": [0, 10, 20], "boxes": boxes, "periodicity": 2, "tolerance": 1e-6}
+    charges = rng.standard_normal(20)
+    plan = parki.Plan("laplace", points, points, **how)
+    assert len(plan.terms) == 1
+    np.testing.assert_array_equal(plan.box, boxes)
+    for system, box in enumerate(boxes):
+        of = slice(10 * system, 10 * system + 10)
+        alone = parki.Plan(
+            "laplace", points[:, of], points[:, of], periodicity=2, box=box, tolerance=1e-6
+        )
+        bound = alone.promise(charges[of]) + plan.promise(charges)[system]
+        assert rms(plan(charges)[of] - alone(charges[of])) < bound
+    points[2, 3] = 1.5
+    with pytest.raises(ParkiValueError, match=r"trg reaches from .* to 1.5 along axis 2, which is"):
+        parki.Plan("laplace", points, points, **how)
