@@ -194,6 +194,7 @@ def test_each_slab_and_wire_keeps_its_promise(kernel, tolerance, periodicity, ax
     offsets = np.arange(len(boxes) + 1) * 25
     plan = parki.Plan(kernel, points, points, norms, systems=offsets, boxes=boxes, **how)
     assert len(plan.terms) <= 2 and len(plan.terms[0].group.numbers) >= 5
+    assert (plan.box[boxes != 0] == boxes[boxes != 0]).all()
     found, bounds = plan(dens), plan.promise(dens)
     for system, rows in enumerate(boxes):
         of = slice(25 * system, 25 * system + 25)

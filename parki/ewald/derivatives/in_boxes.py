@@ -126,9 +126,9 @@ class InBoxes(NamedTuple):
             free = ~np.array(group.options.periodic)
             outside = ((low < 0) | (high > lengths))[:, free].any(axis=1)
             for n in np.array(group.numbers)[outside].tolist():
-                own = self.boxes[n].of(self.cloud.options)
+                options = self.boxes[n].of(self.cloud.options)
                 for name, ends in (("trg", self.systems.targets), ("src", self.systems.sources)):
-                    check_points(name, self.cloud.arrays[name][:, ends[n] : ends[n + 1]], own)
+                    check_points(name, self.cloud.arrays[name][:, ends[n] : ends[n + 1]], options)
 
     def warn_of_long(self, labels: Labels) -> None:
         """Warn where the points of a label are on more than half of a period of their box."""
@@ -152,7 +152,7 @@ class InBoxes(NamedTuple):
                 )
 
     def _vectors(self, system: int) -> Array:
-        """Return the vectors of a system's box, in rows, as they were given; any along free axes."""
+        """Return the vectors of a system's box, in rows, as they were given, if they were."""
         rows = np.eye(3)
         for axis, length in enumerate(self.boxes[system].box):
             if length not in (None, 0, (0, 0, 0)):

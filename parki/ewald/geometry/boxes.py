@@ -217,11 +217,12 @@ def _sizes(
 ) -> Array:
     """Return the longest extents of systems along ``unknown`` axes, or a longer length."""
     ends = extents()[numbers]
-    return np.maximum((ends[:, 1] - ends[:, 0])[:, unknown].max(axis=1), longest)
+    widths = (ends[:, 1] - ends[:, 0])[:, unknown]
+    return np.asarray(np.maximum(widths.max(axis=1), longest))
 
 
 def _of_like_size(sizes: Array, numbers: list[int]) -> list[list[int]]:
-    """Return the numbers of systems in parts, whose longest extents are alike."""
+    """Return the numbers of systems in parts of like sizes."""
     parts, least = list[list[int]](), 0.0
     for n in np.argsort(-sizes, kind="stable").tolist():
         if not parts or 0 < sizes[n] < least:
@@ -292,10 +293,12 @@ def _enclosed(
         if not periodic.all():  # by which heights are bounded from below
             length = float(one.sides[periodic].max())
         longest = ENCLOSING ** np.ceil(np.log2(one.sides) / np.log2(ENCLOSING) - 1e-9)
-        free = np.where(periodic | unknown, np.nan, longest)
-        standing = options.standing(length, free)
-        own_boxes = upright.chosen(boxes)
-        groups.append(Group(standing, numbers, own_boxes, centred=any(unknown)))
+        along_free = [
+            None if is_unknown else size
+            for size, is_unknown in zip(longest.tolist(), unknown, strict=True)
+        ]
+        standing = options.standing(length, along_free)
+        groups.append(Group(standing, numbers, upright.chosen(boxes), centred=any(unknown)))
     return groups
 
 

@@ -49,7 +49,7 @@ class Upright(NamedTuple):
         axes, periodicity = options.axes, sum(options.periodic)
         vectors = np.array([_vectors(box, unknown) for box in boxes])
         longest = abs(vectors).max(axis=(1, 2))
-        for axis in np.flatnonzero(unknown):
+        for axis in np.flatnonzero(unknown).tolist():
             vectors[:, axis, axis] = longest
         vectors = vectors[:, axes][:, :, axes]
         right = np.isfinite(vectors).all(axis=(1, 2)) & (abs(vectors).max(axis=(1, 2)) < FAR)
@@ -83,8 +83,8 @@ class Upright(NamedTuple):
             periods = np.rint(matrices[:, row, axis] / matrices[:, axis, axis])
             matrices[:, row] -= periods[:, None] * matrices[:, axis]
         places = np.argsort(axes)
-        ordered = (each[:, places][:, :, places] for each in (matrices, rotations))
-        return cls(*ordered, axes), right
+        matrices, rotations = (a[:, places][:, :, places] for a in (matrices, rotations))
+        return cls(matrices, rotations, axes), right
 
     def take(self, n: int, cell: Cell) -> None:
         """Take box number n of a cell."""
@@ -123,7 +123,7 @@ def _vectors(box: Any, unknown: Sequence[bool]) -> Any:
     lengths = [*box] if len(box) == 3 else []
     if any(unknown):
         tilted, least = any(isinstance(length, tuple) for length in lengths), LEAST * np.eye(3)
-        for axis in np.flatnonzero(unknown):
+        for axis in np.flatnonzero(unknown).tolist():
             lengths[axis] = tuple(least[axis].tolist()) if tilted else LEAST
     if all(type(length) in (int, float) and length > 0 for length in lengths):
         return np.diag(np.array(lengths, dtype=float)) if lengths else np.full((3, 3), np.nan)

@@ -1,7 +1,6 @@
 """The box: `box` has `Lattice`, `cell` what users write for it, `enclosed` the boxes of systems."""
 
 from parki.ewald.lattice.box import ENCLOSING, NONE, Lattice, check_length
-from parki.ewald.lattice.enclosed import Enclosed
 from parki.ewald.lattice.cell import (
     Cell,
     Moving,
@@ -12,12 +11,13 @@ from parki.ewald.lattice.cell import (
     straight,
     whole_of,
 )
+from parki.ewald.lattice.enclosed import Enclosed
 
 __all__ = [
     "ENCLOSING",
-    "Enclosed",
     "NONE",
     "Cell",
+    "Enclosed",
     "Lattice",
     "Moving",
     "Standing",

@@ -109,9 +109,9 @@ class Lattice:
         return self.tilts is not None
 
     @property
-    def along_free(self) -> list[list[float]]:
-        """Where the box begins along each free axis, and its side."""
-        return np.array([self.origin, self.sides])[:, self.periodicity :].T.tolist()
+    def along_free(self) -> tuple[float, ...]:
+        """Where the box begins along free axes, and its sides there."""
+        return *self.origin[self.periodicity :].tolist(), *self.sides[self.periodicity :].tolist()
 
     @property
     def corner(self) -> Array:

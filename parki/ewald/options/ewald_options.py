@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.lattice import (
@@ -273,20 +274,16 @@ class EwaldOptions(InBox, metaclass=Shown):
             other._check_tilted()
         return other
 
-    def standing(self, length: float, free: NDArray[np.float64]) -> EwaldOptions:
+    def standing(self, length: float, along_free: Sequence[float | None]) -> EwaldOptions:
         """Return the options of systems in boxes of their own, of about this length.
 
-        Along ``free`` axes, which are not NaN, they have other ones, and none along further free
-        axes. The boxes have warned of images.
+        Lengths ``along_free`` axes may be None, as for `box`. The boxes have warned of images.
         """
         edge = 2.0 ** round(math.log2(length))
-        lengths = [edge if repeats else None for repeats in self.periodic]
-        lengths = [old if math.isnan(new) else new for old, new in zip(lengths, free.tolist(), strict=True)]
-        rows = np.eye(3).tolist()
-        box = [
-            None if each is None else tuple(each * x for x in row)
-            for each, row in zip(lengths, rows, strict=True)
-        ]
+        pairs = zip(self.periodic, along_free, strict=True)
+        lengths = [edge if repeats else other for repeats, other in pairs]
+        rows = zip(lengths, np.eye(3).tolist(), strict=True)
+        box = [None if size is None else tuple(size * x for x in row) for size, row in rows]
         options = self._in(Standing(box))
         object.__setattr__(options, "dl_mean", self.dl_mean or "zero")
         return _as_before(options)

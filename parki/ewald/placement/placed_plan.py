@@ -201,9 +201,12 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
             return self._box_of(self.options, self.points.lattice)
         boxes: Any = [system.box for system in self._placement.boxes]
         for term in self.terms:
-            for number in cast(Group, term.group).numbers:
-                if boxes[number] is None or None in boxes[number]:
-                    boxes[number] = self._box_of(term.task.options, term.sum.cloud.lattice)
+            group, options = cast(Group, term.group), term.task.options
+            for number in group.numbers:
+                box = boxes[number]
+                if box is None or None in box:
+                    own = options if group.boxes is None else options.within(box)
+                    boxes[number] = self._box_of(own, term.sum.cloud.lattice)
         if any(np.ndim(edge) for box in boxes for edge in box):
             boxes = [np.diag(box) if np.ndim(box[0]) == 0 else box for box in boxes]
         return np.array(boxes, dtype=float)
