@@ -318,8 +318,8 @@ def tabulate(
     ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
 
     If TILTED, wavenumbers of the grid are in the place of squares; ``basis`` is as in `convolve`,
-    and the volume of the grid's box over the box's, its determinant, is a factor. With BOXES each
-    mode along the first axis has those of all ``systems``.
+    and the volume of the grid's box over the box's, its determinant, is a factor. With BOXES the
+    rows of all ``systems`` follow each other at each mode along the first axis.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]

@@ -160,8 +160,8 @@ class Convolution:
         ending: Any = self._ending(mesh, split, begin, end) if end > begin else None
         blocks = []
         for first, last, sizes, ends in bounds:
-            own = self.rows_of(slice(first - begin, last - begin))
-            of_block = ending[own] if ends else None
+            rows = self.rows_of(slice(first - begin, last - begin))
+            of_block = ending[rows] if ends else None
             blocks.append(self._block(split, first, last, sizes, of_block))
         return blocks
 
@@ -306,8 +306,8 @@ class Convolution:
         """Return the sums of the kernel ``strain`` over a block of modes, shape (7, sets)."""
         whole, count = block.whole or block, block.last - block.first
         strain, part = cast(dict[str, Any], whole.strain), block.first - whole.first
-        own = slice(part, part + count)
-        tables = {"rise": strain["rise"][self.rows_of(own)], "times0": strain["times0"][own]}
+        planes = slice(part, part + count)
+        tables = {"rise": strain["rise"][self.rows_of(planes)], "times0": strain["times0"][planes]}
         tables |= {"times2": strain["times2"]}
         tables |= {name: block.arguments[name] for name in ("shape", "full", "k0", "k1", "k2")}
         y = block.arguments["k1"].size

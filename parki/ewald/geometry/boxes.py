@@ -208,7 +208,7 @@ def _of_axes(
                 continue
             known = [length for length in of_box.edges if length is not None]
             sizes = _sizes(extents, numbers, unknown, max(known, default=0.0))
-            groups += [Group(of_box, each, centred=True) for each in _of_like_size(sizes, numbers)]
+            groups += [Group(of_box, part, centred=True) for part in _of_like_size(sizes, numbers)]
     return groups
 
 
@@ -254,9 +254,9 @@ def _enclosed(
     distinct, periodic = [*by_box], np.array(options.periodic)
     upright, right = Upright.quickly(distinct, options, unknown)
     for n in np.flatnonzero(~right).tolist():
-        own = options.within(distinct[n])
-        edges = [own.edges[axis] or 1.0 for axis in own.axes]
-        upright.take(n, own.cell or Cell(Lattice(np.array(edges), 3, NONE), None))
+        of_box = options.within(distinct[n])
+        edges = [of_box.edges[axis] or 1.0 for axis in of_box.axes]
+        upright.take(n, of_box.cell or Cell(Lattice(np.array(edges), 3, NONE), None))
     alone = upright.rotated & (not exact)
     parts, of_parts = list[tuple[int, list[int]]](), list[Array]()  # boxes, with systems in them
     for n, numbers in enumerate(by_box.values()):

@@ -151,11 +151,11 @@ def position_arguments(
 
 # Numbers of the bricks of systems that have boxes of their own, cut into cells.
 BRICKS: dict[str, Callable[[Lattice, Enclosed, Any], Any]] = {
-    "corners": lambda box, own, _: np.where(box.periodic, -own.sides / 2, box.origin),
-    "edges": lambda _, own, __: own.sides,
-    "inverse widths": lambda _, own, shape: shape / own.sides,
-    "tilts": lambda _, own, __: own.tilts,
-    "widths": lambda _, own, shape: own.sides / shape,
+    "corners": lambda box, boxes, _: np.where(box.periodic, -boxes.sides / 2, box.origin),
+    "edges": lambda _, boxes, __: boxes.sides,
+    "inverse widths": lambda _, boxes, shape: shape / boxes.sides,
+    "tilts": lambda _, boxes, __: boxes.tilts,
+    "widths": lambda _, boxes, shape: boxes.sides / shape,
 }
 
 
@@ -170,8 +170,8 @@ def bricks(
 
     def numbers(name: str) -> Any:
         def of(box: SolverBox) -> Any:
-            own = cast(Enclosed, box.lattice.enclosed)
-            return BRICKS[name](box.lattice, own, np.array(shape)).ravel()
+            boxes = cast(Enclosed, box.lattice.enclosed)
+            return BRICKS[name](box.lattice, boxes, np.array(shape)).ravel()
 
         return solver_box.constant(space, ("bricks", name, shape), of, dtype)
 

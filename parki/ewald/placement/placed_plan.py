@@ -205,8 +205,8 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
             for number in group.numbers:
                 box = boxes[number]
                 if box is None or None in box:
-                    own = options if group.boxes is None else options.within(box)
-                    boxes[number] = self._box_of(own, term.sum.cloud.lattice)
+                    within = options if group.boxes is None else options.within(box)
+                    boxes[number] = self._box_of(within, term.sum.cloud.lattice)
         if any(np.ndim(edge) for box in boxes for edge in box):
             boxes = [np.diag(box) if np.ndim(box[0]) == 0 else box for box in boxes]
         return np.array(boxes, dtype=float)
