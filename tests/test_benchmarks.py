@@ -11,6 +11,9 @@ import math
 import os
 import re
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -151,6 +154,31 @@ def test_calls_are_few(monkeypatch):
     assert seen.keys() == MOST_CALLS.keys()
     for what, (files, count) in MOST_CALLS.items():
         assert seen[what][0] <= files and seen[what][1] <= count, (what, seen[what])
+
+
+def test_a_stopped_run_leaves_its_rows_and_runs_are_joined(tmp_path, monkeypatch, capsys):
+    """Two runs of one case, the first of which is stopped after its first row."""
+
+    def measure(run, name, more):
+        rows = [{"N": 60, "dtype": "f4", "asked": 1e-3, "solver": name, "reason": "slow"}]
+        results = {"rows": rows, "left out": {}, "packages": [f"{name} 1"]}
+        run.keep(results)
+        rows += more()
+        return results
+
+    def stop():
+        raise KeyboardInterrupt
+
+    one, two, both = (tmp_path / f"{name}.json" for name in ("one", "two", "both"))
+    for file, name, more in ((one, "quick", stop), (two, "slow", list)):
+        made = replace(case("charges"), measure=partial(measure, name=name, more=more))
+        monkeypatch.setattr(benchmark, "case", lambda name, made=made: made)
+        with pytest.raises(KeyboardInterrupt) if more is stop else nullcontext():
+            benchmark.main(["charges", "--json", str(file)])
+    benchmark.main(["--from", str(one), str(two), "--join", "--json", str(both)])
+    (found,) = record.read([both])
+    assert [row["solver"] for row in found["results"]["rows"]] == ["quick", "slow"]
+    assert "Libraries: quick 1, slow 1." in capsys.readouterr().out
 
 
 def test_cases_are_listed(capsys):

@@ -48,7 +48,9 @@ class Model(Peer):
         return self.own
 
 
-CLOCK = SimpleNamespace(quick=False, device=False, now=lambda: 0.0, clock=lambda call: call())
+CLOCK = SimpleNamespace(
+    quick=False, device=False, search=None, now=lambda: 0.0, clock=lambda call: call()
+)
 GIVEN = SimpleNamespace(edge=EDGE, rms=RMS, error=lambda forces: forces)
 
 
@@ -89,6 +91,19 @@ def test_its_own_function_is_taken_where_it_is_faster():
     row = found(peer, 1e-3)
     assert row["own"]
     assert Choice(**row["chosen"]) == own
+
+
+def test_the_first_try_is_no_part_of_the_time_of_search(monkeypatch):
+    """It may compile; later tries end at ``search`` seconds after it."""
+    clock = itertools.count(step=60.0)
+    now = SimpleNamespace(perf_counter=lambda: next(clock))
+    monkeypatch.setattr("papers.charge_search.time", now)
+    limited = SimpleNamespace(**{**vars(CLOCK), "search": 100.0})
+    search = Search(limited, GIVEN, Model(), "f8", 1e-3, {})
+    assert not search._late()
+    row = search.best()
+    assert row["error"] <= 1e-3
+    assert [row["chosen"]["order"] for row in search.rows] == [4, 6]
 
 
 def test_what_fails_is_said():

@@ -83,6 +83,28 @@ def read(files: Sequence[Path]) -> list[Record]:
     return [r for file in files for r in json.loads(file.read_text(encoding="utf-8"))]
 
 
+def joined(records: Sequence[Record]) -> list[Record]:
+    """Return one record for each kind and machine, with the rows of all of them."""
+    found: dict[tuple[str, str], Record] = {}
+    for more in records:
+        key = more["kind"], more["machine"]["name"]
+        first = found.get(key, {**more, "seconds": 0, "results": {}})
+        seconds = round(first["seconds"] + more["seconds"], 1)
+        results = _both(first["results"], more["results"])
+        found[key] = {**first, "seconds": seconds, "results": results}
+    return [*found.values()]
+
+
+def _both(first: Any, more: Any) -> Any:
+    """Return what two results hold: lists joined, dicts name by name, and else the first."""
+    if isinstance(first, dict):
+        shared = {key: _both(first[key], more[key]) for key in first if key in more}
+        return {**first, **more, **shared}
+    if isinstance(first, list):
+        return first + [row for row in more if row not in first]
+    return first
+
+
 def where(found: Record) -> str:
     """Return machine, versions and date in one line."""
     machine = found["machine"]

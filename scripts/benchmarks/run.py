@@ -33,6 +33,10 @@ class Run:
         Whether to use few points and cases, which tests the script and measures nothing.
     tolerance, periodicity, kernel, dtype : tuple
         What a case takes in place of its own values; empty for these.
+    search : float, optional
+        Seconds for which parameters of other libraries are searched, in place of the case's own.
+    keep : callable
+        Takes the results so far, so that a run which is stopped leaves them.
     comm : MPI communicator, optional
         Ranks that begin together; times are those of the slowest.
     """
@@ -45,6 +49,8 @@ class Run:
     periodicity: tuple[int, ...] = ()
     kernel: tuple[str, ...] = ()
     dtype: tuple[str, ...] = ()
+    search: float | None = None
+    keep: Callable[[dict[str, Any]], None] = lambda results: None
     comm: Any = None
 
     @property

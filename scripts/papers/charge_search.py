@@ -20,7 +20,7 @@ CUTOFFS, FIRST, NEAREST, FARTHEST = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0), 3.0, 1.
 REAL, MESH = 0.6, 0.8  # of the error: of pairs beyond the cut-off, and of the mesh
 TRIES = 5  # meshes for one cut-off
 ROUNDS, WARM, ENOUGH = 9, 3, 0.4
-CELL = 4.0  # seconds after which the search of one cell tries nothing new
+SEARCH = 4.0  # seconds after which the search of one row tries nothing new
 CHECKED = 100  # charges whose forces are compared with the reference's
 EXACT = 1e-9  # parki's tolerance of the forces that others are measured by
 
@@ -119,9 +119,11 @@ class Search:
         self.run, self.given, self.peer, self.dtype, self.asked = run, given, peer, dtype, asked
         self.starts, self.key = starts, (peer.package, dtype, asked)
         self.density = {5: 2 / (3 * asked**0.2)}  # mesh points over alpha L, by order
-        self.begun = time.perf_counter()
+        self.most = SEARCH if run.search is None else run.search
+        self.begun: float | None = None  # at the end of the first try, which may compile
         self.least = math.inf  # the least error of all tries
         self.rows: list[dict[str, Any]] = []
+        self.solver: Any = None  # of the fastest row
         self.failed = ""
 
     def best(self) -> dict[str, Any]:
@@ -137,8 +139,9 @@ class Search:
             self._search(orders, first)
         if not self.rows:
             found = self.failed or f"least error {self.least:.1e}"
-            return {"reason": f"{found} in {CELL:g} s" if self._late() else found}
+            return {"reason": f"{found} in {self.most:g} s" if self._late() else found}
         row = self._fastest()
+        row |= medians(self.run, moved=self.solver.moved, kept=self.solver.kept)
         chosen = Choice(**row["chosen"])
         density = chosen.mesh / chosen.alpha / self.given.edge
         self.starts[self.key] = chosen, density
@@ -155,17 +158,23 @@ class Search:
     def _once(self, choice: Choice, own: bool) -> float:
         """Add the row of a choice if its error is small enough, and return the error."""
         solver = self.peer.solver(self.given, self.dtype, choice, self.run.device)
-        error = self.given.error(solver.forces())
-        self.least = min(self.least, error)
+        error = self._error(solver)
         if error <= self.asked:
             self._add(solver, choice, error, own)
+        return error
+
+    def _error(self, solver: Any) -> float:
+        error = self.given.error(solver.forces())
+        self.least = min(self.least, error)
+        if self.begun is None:
+            self.begun = time.perf_counter()
         return error
 
     def _fastest(self) -> dict[str, Any]:
         return min(self.rows, key=lambda row: row["moved"])
 
     def _late(self) -> bool:
-        return time.perf_counter() - self.begun > CELL
+        return self.begun is not None and time.perf_counter() - self.begun > self.most
 
     def _climb(self, order: int, first: float) -> None:
         """Try cut-offs of an order."""
@@ -245,8 +254,7 @@ class Search:
             solvers = {k: v for k, v in solvers.items() if tried[k] <= self.asked}
             choice = Choice(cutoff, alpha, mesh, order)
             solvers[mesh] = self.peer.solver(self.given, self.dtype, choice, self.run.device)
-            error = tried[mesh] = self.given.error(solvers[mesh].forces())
-            self.least = min(self.least, error)
+            error = tried[mesh] = self._error(solvers[mesh])
             if error > self.asked and any(m < mesh and e < 1.2 * error for m, e in tried.items()):
                 break  # finer meshes do not help
             part = math.sqrt(max(error**2 - (REAL * self.asked) ** 2, (0.05 * self.asked) ** 2))
@@ -268,9 +276,12 @@ class Search:
         return self._add(solvers[mesh], Choice(cutoff, alpha, mesh, order), tried[mesh], False)
 
     def _add(self, solver: Any, choice: Choice, error: float, own: bool) -> float:
-        taken = medians(self.run, moved=solver.moved, kept=solver.kept)
-        self.rows.append({"error": error, "chosen": choice._asdict(), "own": own, **taken})
-        return float(taken["moved"])
+        row = {"error": error, "chosen": choice._asdict(), "own": own}
+        row |= medians(self.run, moved=solver.moved)
+        self.rows.append(row)
+        if self._fastest() is row:
+            self.solver = solver
+        return float(row["moved"])
 
     def _own(self) -> None:
         """Try the library's own function, and smaller accuracies until the error is reached."""

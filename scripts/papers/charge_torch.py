@@ -198,11 +198,17 @@ class _Nvalchemi(_Torch):
         cell = self.cell[None]
         first = self.clouds[0].detach()
         # Its own guess is for less dense atoms, and the list would lack pairs without a word.
-        most = 32 + 16 * round(1.4 * 4 / 3 * math.pi * choice.cutoff**3 / 16)
+        most = 16 * math.ceil(1 + 1.15 * 4 / 3 * math.pi * choice.cutoff**3 / 16)
         how = {"max_neighbors": most, "fixed_cell": True}
         self.state = neighbors.prepare_neighbor_list(first, choice.cutoff, cell, periodic, **how)
         mesh = 3 * (choice.mesh,)
         vectors, squared = electrostatics.generate_k_vectors_pme(cell, mesh)
+        # What its manual has computed once in a fixed cell.
+        fft, of = self.torch.fft, {"dtype": self.dtype, "device": self.device}
+        modes = [make(choice.mesh, 1 / choice.mesh, **of) for make in (fft.fftfreq, fft.rfftfreq)]
+        whole, half = (
+            electrostatics.compute_bspline_moduli_1d(k, choice.mesh, choice.order) for k in modes
+        )
         self.how = {
             "alpha": self.send([choice.alpha]),
             "mesh_dimensions": mesh,
@@ -211,6 +217,10 @@ class _Nvalchemi(_Torch):
             "k_squared": squared,
             "volume": self.send([given.edge**3]),
             "cell_inv_t": self.torch.linalg.inv(cell).transpose(1, 2).contiguous(),
+            "moduli_x": whole,
+            "moduli_y": whole,
+            "moduli_z": half,
+            "energy_reduction": "system",
         }
 
     def pairs(self, x: Any) -> Any:

@@ -35,33 +35,31 @@ LOOSE, LOOSER = 150, 2  # parki's first tolerances: over the error, over that of
 
 def measure(run: Run) -> dict[str, Any]:
     """Return a row for each number of charges, precision, error and solver."""
-    peers = [peer for peer in PEERS if not run.kernel or peer.name in run.kernel]
+    peers = [peer for peer in PEERS if _is_asked_for(run, peer.name)]
     reasons = {peer.name: peer.missing(run.device) for peer in peers}
     for name, reason in reasons.items():
         if reason:
             print(f"{name} is left out: {reason}", flush=True)
     rows: list[dict[str, Any]] = []
     starts: dict[Any, Any] = {}
-    stopped, apart = "", {}
-    for n in _sizes(run):
-        given = None
-        for name, solve, dtype, asked in _cells(run, peers, reasons, starts):
-            try:
-                if not stopped:
-                    given = given or Melt(run, n)
-                    if not apart:
-                        apart = {"N": n, "apart": given.apart()}
-                    found = _tried(lambda: solve(given, dtype, asked))  # noqa: B023
-            except KeyboardInterrupt:
-                stopped = "stopped before"
-            found = {"reason": stopped} if stopped else found
-            rows.append({"N": n, "dtype": dtype, "asked": asked, "solver": name} | found)
-            print(_line(rows[-1]), flush=True)
-            run.free()
     left_out = {name: reason for name, reason in reasons.items() if reason}
     packages = dict.fromkeys(peer.version for peer in peers if not reasons[peer.name])
-    more = {"left out": left_out, "packages": [*packages], "reference": apart}
-    return {"rows": rows, **more}
+    results = {"rows": rows, "left out": left_out, "packages": [*packages]}
+    for n in _sizes(run):
+        given = Melt(run, n)
+        if not rows:
+            results["reference"] = {"N": n, "apart": given.apart()}
+        for name, solve, dtype, asked in _cells(run, peers, reasons, starts):
+            found = _tried(partial(solve, given, dtype, asked))
+            rows.append({"N": n, "dtype": dtype, "asked": asked, "solver": name} | found)
+            print(_line(rows[-1]), flush=True)
+            run.keep(results)
+            run.free()
+    return results
+
+
+def _is_asked_for(run: Run, name: str) -> bool:
+    return not run.kernel or name in run.kernel
 
 
 def _cells(
@@ -70,7 +68,7 @@ def _cells(
     """Yield names, functions of a melt, precision and error, precisions and errors."""
     dtypes = run.dtype or ("f4", "f8")
     errors = run.tolerance or (ERRORS[:1] if run.quick else ERRORS)
-    for dtype, asked in itertools.product(dtypes, errors):
+    for dtype, asked in itertools.product(dtypes, errors) if _is_asked_for(run, "parki") else ():
         yield "parki", partial(ours, run, starts), dtype, asked
     for peer in peers:
         if not reasons[peer.name]:
