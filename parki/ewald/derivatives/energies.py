@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError, by_words
 from parki.ewald.derivatives.by_box import strains_of
 from parki.ewald.derivatives.in_boxes import InBoxes
+from parki.ewald.derivatives.one_sum import OneSum
 from parki.ewald.derivatives.plates import (
     ChargesAndImages,
     Rest,
@@ -553,28 +554,14 @@ def _strains_of_dipoles(
     """Return the derivatives (S, 3, 3) of twice the energy of dipoles by strains."""
     x, q, _, _, kind, widths = charges
     labels = check_labels(exclude, kind, True, {"trg": x, "src": x}, options, systems)
-    ends, strains = [0, x.shape[1]] if systems is None else systems.targets.tolist(), []
-    for n, (first, last) in enumerate(pairwise(ends)):
-        own = slice(first, last)
-        if systems is not None and systems.boxes is not None:
-            options = options.within(tuple(map(tuple, systems.boxes[n].tolist())))
-        points = x if systems is None else x[:, own].copy()
+    one = OneSum(
+        SUMS[kind], options=options, trg=x, src=x, norms=widths, labels=labels, systems=systems
+    )
+    strains = []
+    for alone, own, _ in one.by_system():
         weights = np.concatenate([q[None, own], -d[:, own]])[:, None]
-        of_system: LabelsLike = labels
-        if systems is not None and labels is not None:
-            of_system = labels.targets[own]
-        found = strains_of(
-            kind,
-            points,
-            points,
-            _moving(kind, q[own], d[:, own]),
-            widths and (widths[0][own], widths[1][own]),
-            options,
-            values=weights,
-            labels=of_system,
-            want=("u", "grad_u"),
-        )
-        strains.append(sum(found))
+        dens = _moving(kind, q[own], d[:, own])
+        strains.append(sum(strains_of(alone, dens, weights, want=("u", "grad_u"))))
     return np.array(strains)
 
 

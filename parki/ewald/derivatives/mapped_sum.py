@@ -195,19 +195,12 @@ class MappedSum(NamedTuple):
             for name, points in (("trg", one.trg), ("src", one.src))
         ]
         return by_lattice(
-            one.kind.name,
-            one.trg,
-            one.src,
+            one,
             dens[None],
-            one.norms,
-            one.options,
             values=values,
             moves=slopes,
             strains=moves["strain"],
-            labels=one.labels,
             straight=straight,
-            ranks=one.ranks,
-            systems=one.systems,
         )
 
     def pushed(self, dens: AnyArray, moves: Mapping[str, AnyArray]) -> list[tuple[str, AnyArray]]:

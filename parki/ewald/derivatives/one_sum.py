@@ -5,9 +5,9 @@ They are composites of sums again, from `parki.ewald.sums.slopes` and from the r
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import reduce
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -227,6 +227,43 @@ class OneSum(NamedTuple):
     systems: Systems | None = None
     ranks: Ranks = SERIAL  # what all ranks share
     motion: NDArray[np.float64] | None = None  # along which sums of charges change, for sums
+
+    def by_system(self) -> Iterator[tuple[OneSum, slice, slice]]:
+        """Yield each system of a box of its own as a sum, and its columns of targets and sources.
+
+        The sum itself, if it has no systems.
+        """
+        systems, labels = self.systems, self.labels
+        if systems is None:
+            yield self, slice(None), slice(None)
+            return
+        ends = zip(pairwise(systems.targets), pairwise(systems.sources), strict=True)
+        for n, (t, s) in enumerate((slice(*of_t), slice(*of_s)) for of_t, of_s in ends):
+            options, trg, norms = self.options, self.trg[:, t], self.norms
+            if systems.boxes is not None:
+                options = options.within(tuple(map(tuple, systems.boxes[n].tolist())))
+            if isinstance(norms, tuple):  # marks
+                norms = norms[0][t], norms[1][s]
+            elif norms is not None:
+                norms = norms[:, s]
+            alone = self._replace(
+                options=options,
+                trg=trg,
+                src=trg if self.trg is self.src else self.src[:, s],
+                norms=norms,
+                labels=labels and Labels(labels.targets[t], labels.sources[s], None, labels.side),
+                systems=None,
+            )
+            yield alone, t, s
+
+    def of_all_sources(self) -> OneSum:
+        """Return the sum of the sources of all ranks."""
+        src, norms = self.ranks.all_columns(self.src), self.norms
+        if isinstance(norms, tuple):  # marks
+            norms = norms[0], self.ranks.all_columns(norms[1])
+        elif norms is not None:
+            norms = self.ranks.all_columns(norms)
+        return self._replace(src=src, norms=norms)
 
     def pulled(
         self,

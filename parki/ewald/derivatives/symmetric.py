@@ -207,12 +207,8 @@ def by_box(
     taken = inputs["trg"], slopes, strain, inputs["dens"], values
     x, slopes, strain, q, w = (as_array("saved", array) for array in taken)
     lattice = by_lattice(
-        kernel,
-        x,
-        x,
+        OneSum(SUMS[kernel], options=options, trg=x, src=x, norms=None),
         q[None],
-        None,
-        options,
         values={"u": w[None]},
         moves=[(x, slopes)],
         strains=[strain],
