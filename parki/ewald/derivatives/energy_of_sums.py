@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from parki.errors import by_words
-from parki.ewald.derivatives.energies import WORDS, check_alike, check_charges, sum_of_charges
+from parki.ewald.derivatives.charges import WORDS, check_alike, check_charges, sum_of_charges
 from parki.typing import AnyArray
 
 

@@ -7,13 +7,14 @@ those at fixed images: what moves with a charge counts by half, and twice.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.between_walls import correction_of
+from parki.ewald.derivatives.charges import Charges
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.walls import METAL
 from parki.ewald.points import check_points
@@ -24,7 +25,7 @@ from parki.runtime import ExecutionSpace
 from parki.typing import AnyArray
 
 
-def check_plates(x: AnyArray, q: AnyArray, options: EwaldOptions, present: dict[str, bool]) -> None:
+def check_plates(charges: Charges, options: EwaldOptions, present: dict[str, bool]) -> None:
     """Refuse walls for flows, points behind walls, net charges, and what is not there near plates.
 
     ``present`` says what was given, by name.
@@ -45,26 +46,21 @@ def check_plates(x: AnyArray, q: AnyArray, options: EwaldOptions, present: dict[
             "energies and forces of charges and dipoles of one system, without screening and "
             "without a virial"
         )
-    check_points("points", x, options)
-    check_net("charges", q, options)
+    check_points("points", charges.points, options)
+    check_net("charges", charges.values, options)
 
 
-class ChargesAndImages(NamedTuple):
-    """Charges and dipoles with their images, as sources of sums: (3, N), (N,), (3, N)."""
-
-    points: AnyArray
-    values: AnyArray
-    dipoles: AnyArray | None
-    widths: tuple[Any, Any] | None
-
-    def with_images(self, options: EwaldOptions) -> ChargesAndImages:
-        """Return these sources with their images after them."""
-        pairs = mirrors(options.image_factors, options.gap)
-        images = Beside((None, *(Image(factor) for _, factor in pairs)))
-        points = Beside((None, *(mirror for mirror, _ in pairs)))(self.points, {})
-        dipoles = None if self.dipoles is None else images(self.dipoles, {})
-        widths = self.widths and (self.widths[0], np.tile(self.widths[1], 1 + len(pairs)))
-        return ChargesAndImages(points, images(self.values[None], {})[0], dipoles, widths)
+def with_images(charges: Charges, options: EwaldOptions) -> Charges:
+    """Return charges and dipoles with their images after them, as sources of sums."""
+    pairs = mirrors(options.image_factors, options.gap)
+    images = Beside((None, *(Image(factor) for _, factor in pairs)))
+    widths = charges.widths and (charges.widths[0], np.tile(charges.widths[1], 1 + len(pairs)))
+    return charges._replace(
+        points=Beside((None, *(mirror for mirror, _ in pairs)))(charges.points, {}),
+        values=images(charges.values[None], {})[0],
+        dipoles=None if charges.dipoles is None else images(charges.dipoles, {}),
+        widths=widths,
+    )
 
 
 class Rest(NamedTuple):
@@ -75,9 +71,9 @@ class Rest(NamedTuple):
     forces: AnyArray
 
     @classmethod
-    def of(cls, given: ChargesAndImages, options: EwaldOptions, space: ExecutionSpace) -> Rest:
+    def of(cls, charges: Charges, options: EwaldOptions, space: ExecutionSpace) -> Rest:
         """Return it for charges, and dipoles if there are any, without their images."""
-        x, q, d, _ = given
+        x, q, d = charges.points, charges.values, charges.dipoles
         cloud, parts = {"points": x, "norms": None}, []
         for kernel, dens in (
             ("laplace", q[None, None]),
@@ -94,18 +90,25 @@ class Rest(NamedTuple):
                 dtype=x.dtype,
                 space=space,
             ).place(cloud, cloud)
-            made = correction.summed(dens)
+            results = correction.summed(dens)
             along = [] if d is None else correction.pushed(dens, {"trg": d})
             curved = [rows[0] for name, rows in along if name == "grad_u"]
-            parts.append((made["u"][0, 0], made["grad_u"][0], sum(curved)))
+            parts.append((results["u"][0, 0], results["grad_u"][0], sum(curved)))
         phi, slopes, curved = (sum(each) for each in zip(*parts, strict=True))
-        whole = phi, -slopes, -q * slopes - curved
-        return cls(*(rows.astype(x.dtype, copy=False) for rows in whole))
+
+        def rounded(rows: AnyArray) -> AnyArray:
+            return rows.astype(x.dtype, copy=False)
+
+        return cls(
+            potentials=rounded(phi),
+            fields=rounded(-slopes),
+            forces=rounded(-q * slopes - curved),
+        )
 
 
-def moment(x: AnyArray, q: AnyArray, d: AnyArray | None) -> float:
+def moment(charges: Charges) -> float:
     """Return the dipole moment of charges and dipoles along x3."""
-    double = np.dtype(np.float64)
+    x, q, d, double = charges.points, charges.values, charges.dipoles, np.dtype(np.float64)
     total = float((q * x[2].astype(double)).sum(dtype=double))
     return total if d is None else total + float(d[2].sum(dtype=double))
 
@@ -116,16 +119,15 @@ def capacity(options: EwaldOptions) -> float:
     return area / (4 * math.pi * float(options.gap or math.inf))
 
 
-def plate_charges(
-    x: AnyArray, q: AnyArray, d: AnyArray | None, options: EwaldOptions
-) -> NDArray[np.float64] | None:
+def plate_charges(charges: Charges, options: EwaldOptions) -> NDArray[np.float64] | None:
     """Return the charge of each plate of metal, the lower one first; None if there is none.
 
     The field of charges ends at plates: one takes all, and two share it by the heights of charges.
     """
-    metals, net = options.image_factors.count(METAL), -float(q.sum(dtype=np.float64))
+    metals = options.image_factors.count(METAL)
+    net = -float(charges.values.sum(dtype=np.float64))
     if metals < 2:
         return np.full(1, net) if metals else None
     gap, voltage = float(options.gap or math.inf), options.voltage or 0.0
-    upper = capacity(options) * voltage - moment(x, q, d) / gap
+    upper = capacity(options) * voltage - moment(charges) / gap
     return np.array([net - upper, upper])

@@ -32,6 +32,8 @@ class AxisPermutation:
     ----------
     is_identity : bool
         Whether the order is the caller's, and nothing turns.
+    changes : bool
+        Whether points in the order are others than the caller's.
     mirrors : bool
         Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
     """
@@ -39,12 +41,8 @@ class AxisPermutation:
     def __init__(self, axes: Iterable[int], rotation: AnyArray = None, finer: bool = False) -> None:
         self.axes, self.rotation, self.finer = [*axes], rotation, finer
         self.is_identity = self.axes == [0, 1, 2] and rotation is None
+        self.changes = finer or not self.is_identity
         self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
-
-    @property
-    def changes(self) -> bool:
-        """Whether points in the order are others than the caller's."""
-        return self.finer or not self.is_identity
 
     @property
     def inverse(self) -> AxisPermutation:

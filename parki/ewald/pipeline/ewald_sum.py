@@ -389,7 +389,7 @@ class EwaldSum:
         One-shot sums take it; a plan has its own, `AnyPlan._density`.
         """
         values = like_points("dens", dens, self.task.space, self.dtype)
-        shape = self.task.sum.density_shape(self.counts[1])
+        shape = (*self.task.sum.density, self.counts[1])
         values = as_rows("dens", values, shape, several=True)
         self.require_several(values)
         if looked:

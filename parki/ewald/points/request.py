@@ -176,7 +176,7 @@ class SumRequest:
 @lru_cache(maxsize=64)
 def _of_one_sum(kernel: str, want: str | tuple[str, ...], names: tuple[str, ...]) -> SumRequest:
     results = {name: result_shape(kernel, name, 1)[:-1] for name in names}
-    return SumRequest(kernel, want, SUMS[kernel].density_shape(1)[:-1], results)
+    return SumRequest(kernel, want, SUMS[kernel].density, results)
 
 
 def check_maps(composite: Composite, trg: AnyArray, cloud: Arrays) -> None:

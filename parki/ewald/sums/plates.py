@@ -97,7 +97,7 @@ def near_plates(
     where = "between plates" if gap is not None else "near a plate"
     return Composite(
         name=f"{LONG[want]}{kernel} {where}",
-        density=SUMS[kernel].density_shape(1)[:-1],
+        density=SUMS[kernel].density,
         result=WANTED[want],
         addends=tuple(addends),
         near=(kernel, want),

@@ -359,10 +359,14 @@ class Interaction:
         ball = result != "u" and any(source.ball for source in self.sources)
         return BALL if ball else SHELL
 
+    @cached_property
+    def density(self) -> tuple[int, ...]:
+        """The shape of a density of one source."""
+        return self.sources[0].shape if len(self.sources) == 1 else (self.rows,)
+
     def density_shape(self, sources: int) -> tuple[int, ...]:
         """Return the shape of a density."""
-        shape = self.sources[0].shape if len(self.sources) == 1 else (self.rows,)
-        return (*shape, sources)
+        return (*self.density, sources)
 
     def value_shape(self, targets: int) -> tuple[int, ...]:
         """Return the shape of "u"."""

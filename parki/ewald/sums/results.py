@@ -47,7 +47,7 @@ def of_one(kind: Interaction) -> Composite:
     result = () if kind.results == 1 else (kind.results,)
     return Composite(
         name=kind.name,
-        density=kind.density_shape(1)[:-1],
+        density=kind.density,
         result=result,
         addends=(replace(RESULTS["u"], kernel=kind.name),),
     )

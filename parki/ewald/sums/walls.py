@@ -238,7 +238,7 @@ def _of_parts(kernel: str, want: str, alone: bool = False) -> Composite:
         for each in composite.addends
     ]
     back = None if alone else _of_parts(kernel, want, alone=True)
-    shape = SUMS[kernel].density_shape(1)[:-1]
+    shape = SUMS[kernel].density
     return images.composite(kernel, want, addends, density=shape, transposed=back)
 
 
