@@ -235,7 +235,7 @@ def test_shapes_and_gauges(rng):
 def test_changes_of_multipliers_are_kept(rng, monkeypatch):
     """They depend on the box alone, and are made anew for another one."""
     points, made, own = rng.random((3, 20)), [], strain.FarStrain._changes
-    monkeypatch.setattr(strain.FarStrain, "_changes", lambda far: made.append(far) or own(far))
+    monkeypatch.setattr(strain.FarStrain, "_changes", lambda *args: made.append(1) or own(*args))
     found = []
     for height in (1.0, 1.0, 1.1):
         how = {"box": [1.0, 0.9, height], "periodicity": 2, "values": points[::-1]}

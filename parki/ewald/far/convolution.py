@@ -37,11 +37,34 @@ from parki.typing import AnyArray
 
 
 @dataclass
+class StrainTables:
+    """How the multiplier of a block changes with the box, for a `FarStrain`.
+
+    Attributes
+    ----------
+    slope : array
+        The multiplier, differentiated by the square of k along periodic directions.
+    times0, times2 : array
+        How many modes a mode stands for, by its places along the first axis and the last.
+    curvature : array or None
+        Its second derivative, where strains were asked for twice.
+    curved : bool
+        Whether the second derivative is of this box.
+    """
+
+    slope: Any
+    times0: Any
+    times2: Any
+    curvature: Any = None
+    curved: bool = False
+
+
+@dataclass
 class Block:
     """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again.
 
-    By the transforms ``ending`` of kernels that end, unless there are none. ``strain`` has tables
-    of a `FarStrain`, once it has prepared them, and is ``stale`` in another box. ``shape`` and
+    By the transforms ``ending`` of kernels that end, unless there are none. ``strain`` is
+    there once a `FarStrain` has prepared it, and ``stale`` in another box. ``shape`` and
     ``full`` are how many modes there are along each axis, and at half of which lengths the
     multiplier is folded.
     """
@@ -55,7 +78,7 @@ class Block:
     fill: Callable[[], None]
     arguments: dict[str, Any]
     ending: Any = None
-    strain: dict[str, Any] | None = None
+    strain: StrainTables | None = None
     stale: bool = False
     whole: Block | None = None  # of which this is a part
 
@@ -305,10 +328,10 @@ class Convolution:
     def _summed(self, block: Block, real: AnyArray, threads: int) -> Any:
         """Return the sums of the kernel ``strain`` over a block of modes, shape (7, sets)."""
         whole, count = block.whole or block, block.last - block.first
-        strain, part = cast(dict[str, Any], whole.strain), block.first - whole.first
+        strain, part = cast(StrainTables, whole.strain), block.first - whole.first
         planes = slice(part, part + count)
-        tables = {"rise": strain["rise"][self.rows_of(planes)], "times0": strain["times0"][planes]}
-        tables |= {"times2": strain["times2"]}
+        tables = {"rise": strain.slope[self.rows_of(planes)], "times0": strain.times0[planes]}
+        tables |= {"times2": strain.times2}
         tables |= {name: block.arguments[name] for name in ("shape", "full", "k0", "k1", "k2")}
         y = block.arguments["k1"].size
         sums = self.xp.empty((7, count * self.sets * y))

@@ -24,15 +24,15 @@ class Waves(NamedTuple):
         The square of k.
     multiplier : array
         The symbol's multiplier, twice as large for modes whose conjugates are left out.
-    rise, bend : array
+    slope, curvature : array
         The multiplier, differentiated by the square of k along periodic directions, and twice.
     """
 
     k: list[Any]
     square: Any
     multiplier: Any
-    rise: Any
-    bend: Any = None
+    slope: Any
+    curvature: Any = None
 
 
 def along(values: AnyArray, axis: int) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.ewald.far.convolution import Block, Changed
+from parki.ewald.far.convolution import Block, Changed, StrainTables
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.pairings import SYMBOLS, Parts, Waves, along, field_at
@@ -30,13 +30,17 @@ from parki.interchange import to_host
 from parki.typing import AnyArray
 
 MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on a device
-# Relative changes of the box, and weights, of a difference of fourth order: of multipliers that
-# have no closed form, because their kernels end. One of sixth order differs by 1e-11.
-STEP = 1e-3
-WEIGHTS = {2: -1 / 12, 1: 2 / 3}
-# Second derivatives have a difference of eighth order: rounding grows by the square of the step.
-SECOND_STEP = 1e-2
-SECOND_WEIGHTS = {4: -1 / 560, 3: 8 / 315, 2: -1 / 5, 1: 8 / 5}
+# Differences of multipliers that have no closed form, because their kernels end: a relative change
+# of the box, and weights of its multiples. The first is of fourth order, which differs by 1e-11
+# from one of sixth, the second of eighth: rounding grows by the square of the step.
+STEP, SECOND_STEP = 1e-3, 1e-2
+OF_FOURTH = {2: -1 / 12, -2: 1 / 12, 1: 2 / 3, -1: -2 / 3}
+OF_EIGHTH = {4: -1 / 560, 3: 8 / 315, 2: -1 / 5, 1: 8 / 5}
+FIRST = STEP, {n: weight / STEP for n, weight in OF_FOURTH.items()}
+SECOND = (
+    SECOND_STEP,
+    {n: OF_EIGHTH.get(abs(n), -2 * sum(OF_EIGHTH.values())) / SECOND_STEP**2 for n in range(-4, 5)},
+)
 
 
 class FarStrain:
@@ -61,46 +65,48 @@ class FarStrain:
         """
         blocks, xp = self.fgc.whole, self.fgc.xp
         if any(block.strain is None or block.stale for block in blocks):
-            for block, rise in zip(blocks, self._rises(), strict=True):
+            for block, slope in zip(blocks, self._slopes(), strict=True):
                 if block.strain is None:
-                    block.strain = {"rise": xp.empty_like(block.multiplier), **self._times(block)}
-                block.strain["rise"][...] = rise
-                block.strain["bent"] = False
+                    memory = xp.empty_like(block.multiplier)
+                    block.strain = StrainTables(memory, *self._times(block))
+                block.strain.slope[...] = slope
+                block.strain.curved = False
                 block.stale = False
-        tables = [cast(dict[str, Any], block.strain) for block in blocks]
-        if twice and not all(of_block["bent"] for of_block in tables):
-            for of_block, bend in zip(tables, self._bends(), strict=True):
-                memory = of_block.setdefault("bend", xp.empty_like(of_block["rise"]))
-                memory[...] = bend  # which recorded launches read
-                of_block["bent"] = True
+        tables = [cast(StrainTables, block.strain) for block in blocks]
+        if twice and not all(of_block.curved for of_block in tables):
+            for of_block, curvature in zip(tables, self._curvatures(), strict=True):
+                if of_block.curvature is None:
+                    of_block.curvature = xp.empty_like(of_block.slope)
+                of_block.curvature[...] = curvature  # which recorded launches read
+                of_block.curved = True
 
-    def _rises(self) -> list[Any]:
+    def _slopes(self) -> list[Any]:
         """Return the multipliers, differentiated by the square of k along periodic directions."""
         blocks, xp = self.fgc.whole, self.fgc.xp
         squares = [self._along_periods(block) for block in blocks]
         if self.mesh.periodicity == 3:
             pairs = zip(blocks, squares, strict=True)
             return [block.multiplier * self._logarithms(square)[0] for block, square in pairs]
-        rises = []
-        for change, square in zip(self._changes(), squares, strict=True):
+        slopes = []
+        for change, square in zip(self._changes(*FIRST), squares, strict=True):
             none = square == 0
-            rises.append(xp.where(none, 0, change / xp.where(none, 1, -2 * square)))
-        return rises
+            slopes.append(xp.where(none, 0, change / xp.where(none, 1, -2 * square)))
+        return slopes
 
-    def _bends(self) -> list[Any]:
+    def _curvatures(self) -> list[Any]:
         """Return the multipliers, differentiated twice."""
-        blocks, xp, bends = self.fgc.whole, self.fgc.xp, list[Any]()
-        changes = self._second_changes() if self.mesh.periodicity < 3 else [None for _ in blocks]
+        blocks, xp, curvatures = self.fgc.whole, self.fgc.xp, list[Any]()
+        changes = self._changes(*SECOND) if self.mesh.periodicity < 3 else [None for _ in blocks]
         for block, change in zip(blocks, changes, strict=True):
             square = self._along_periods(block)
             if change is None:
                 slope, slope_of_slope = self._logarithms(square)
-                bends.append(block.multiplier * (slope**2 + slope_of_slope))
+                curvatures.append(block.multiplier * (slope**2 + slope_of_slope))
                 continue
-            none, rise = square == 0, cast(dict[str, Any], block.strain)["rise"]
+            none, slope = square == 0, cast(StrainTables, block.strain).slope
             whole = xp.where(none, 1, 4 * square**2)
-            bends.append(xp.where(none, 0, (change - 6 * square * rise) / whole))
-        return bends
+            curvatures.append(xp.where(none, 0, (change - 6 * square * slope) / whole))
+        return curvatures
 
     def _along_periods(self, block: Block) -> Any:
         """Return the squares of k along periodic directions, of the modes of a multiplier."""
@@ -110,7 +116,7 @@ class FarStrain:
         across = sum(squares[: self.mesh.periodicity]) + 0 * squares[1] + 0 * squares[2]
         return across.reshape(shape)
 
-    def _times(self, block: Block) -> dict[str, Any]:
+    def _times(self, block: Block) -> tuple[Any, Any]:
         """Return how many modes a mode stands for, by its places along two axes.
 
         Transforms of real numbers leave out half of the modes, along x or along z.
@@ -121,7 +127,7 @@ class FarStrain:
             z = z // 2 + 1
         half, axis = (xp.arange(x) + block.first, 0) if free else (xp.arange(z), 2)
         twice = xp.where((half == 0) | (2 * half == block.lengths[axis]), 1.0, 2.0)
-        return {"times0": twice if free else xp.ones(x), "times2": xp.ones(z) if free else twice}
+        return (twice, xp.ones(z)) if free else (xp.ones(x), twice)
 
     def of_modes(self, sums: dict[int, Any]) -> Any:
         """Return the derivatives by strains (9, sets) for sums over the modes of all blocks.
@@ -129,16 +135,16 @@ class FarStrain:
         They are of w.u where the values w are the density itself, of one component: see the kernel
         ``strain``.
         """
-        own = reduce(add, (sums[first] for first in sorted(sums)))
-        strains = (-2 * self.unit) * self._moments(own).reshape(9, -1)
-        strains[::4] -= self.unit * own[0]
+        total = reduce(add, (sums[first] for first in sorted(sums)))
+        strains = (-2 * self.unit) * self._moments(total).reshape(9, -1)
+        strains[::4] -= self.unit * total[0]
         return strains
 
-    def _moments(self, own: AnyArray) -> Any:
+    def _moments(self, sums: AnyArray) -> Any:
         """Return the moments (3, 3, sets) of sums over modes, (7, sets), along the axes."""
-        moments = self.fgc.xp.empty((3, 3, own.shape[1]))
+        moments = self.fgc.xp.empty((3, 3, sums.shape[1]))
         for n, (a, b) in enumerate(combinations_with_replacement(range(3), 2), start=1):
-            moments[a, b] = moments[b, a] = own[n]
+            moments[a, b] = moments[b, a] = sums[n]
         if self.mesh.solver_box.lattice.basis is not None:
             basis = self.fgc.whole[0].arguments["basis"].astype(np.float64)
             basis = basis.reshape(-1, 3, 3).transpose(1, 2, 0)  # of each system, in turn
@@ -168,10 +174,10 @@ class FarStrain:
         """
         self.prepare()
         xp, many, ends = self.fgc.xp, len(weights), parts.ends
-        given = (
-            weights if faxen_factor is None else xp.concatenate([weights, weights * faxen_factor])
-        )
-        hats = self._spread(trg, given), self._spread(src, xp.concatenate(parts))
+        of_targets = weights
+        if faxen_factor is not None:
+            of_targets = xp.concatenate([weights, weights * faxen_factor])
+        hats = self._spread(trg, of_targets), self._spread(src, xp.concatenate(parts))
         total, slopes = xp.zeros(()), xp.zeros((3, 3))
         for block in self.fgc.whole:
             for part in self._parts(block):
@@ -188,7 +194,7 @@ class FarStrain:
                     for by, moves in ((pair.by_values, w_slopes), (pair.by_fields, a_slopes)):
                         if moves is not None:
                             slope = slope + (by * moves[b]).sum(axis=0)
-                    slope = 2 * k * modes.rise * value + modes.multiplier * slope.real
+                    slope = 2 * k * modes.slope * value + modes.multiplier * slope.real
                     slopes[:, b] -= xp.stack([(other * slope).sum() for other in modes.k])
         return self.unit * to_host(slopes - total * xp.eye(3))
 
@@ -225,29 +231,29 @@ class FarStrain:
         of the pipeline. If ``twice``, sums over the modes of these blocks are what `twice` needs.
         Tables are there: see `prepare`.
         """
-        made = list[Block]()  # the block, where there is one, for densities one after the other
+        only = list[Block]()  # the block, where there is one, for densities one after the other
 
         def change(block: Block) -> Block:
-            if made:
-                return made[0]
+            if only:
+                return only[0]
             whole, xp = block.whole or block, self.fgc.xp
             part = slice(block.first - whole.first, block.last - whole.first)
             modes = self._modes(whole, part, 1.0)
             product = _product(motion, modes.k)
-            values = -2 * product * modes.rise - motion.trace() * modes.multiplier
-            tables = {"multiplier": values} | ({"rise": 2 * product * modes.bend} if twice else {})
-            tables = {n: xp.ascontiguousarray(a, dtype=self.mesh.dtype) for n, a in tables.items()}
-            strain = cast(dict[str, Any], whole.strain)
+            values = -2 * product * modes.slope - motion.trace() * modes.multiplier
+            slope, strain = None, cast(StrainTables, whole.strain)
+            if twice:
+                slope = xp.ascontiguousarray(2 * product * modes.curvature, dtype=self.mesh.dtype)
             new = replace(
                 block,
                 full=tuple(2 * n for n in block.shape),
-                multiplier=tables.pop("multiplier"),
+                multiplier=xp.ascontiguousarray(values, dtype=self.mesh.dtype),
                 arguments=block.arguments | {"full": 2 * block.arguments["shape"]},
-                strain={"times0": strain["times0"][part], "times2": strain["times2"], **tables},
+                strain=StrainTables(slope, strain.times0[part], strain.times2),
                 whole=None,
             )
             if len(self.fgc.blocks) == 1:
-                made.append(new)
+                only.append(new)
             return new
 
         return change
@@ -274,25 +280,26 @@ class FarStrain:
 
     def _modes(self, block: Block, part: slice, times: Any = None) -> Waves:
         """Return the modes of a part of a block, by default as many times as they count."""
-        xp, given, tables = self.fgc.xp, block.arguments, cast(dict[str, Any], block.strain)
+        xp, tables = self.fgc.xp, cast(StrainTables, block.strain)
         full, places = block.full, [xp.arange(n) for n in block.shape]
         places[0] = places[0][part]
-        k, squares = self._waves(given, places)
+        k, squares = self._waves(block.arguments, places)
         if times is None:
-            times = along(tables["times0"][part], 0) * along(tables["times2"], 2)
+            times = along(tables.times0[part], 0) * along(tables.times2, 2)
         folds = [xp.minimum(at, n - at) for at, n in zip(places, full, strict=True)]
-        values = {"multiplier": block.multiplier, **tables}
-        unfolded = {
-            name: values[name][part][:, folds[1]][:, :, folds[2]] * times
-            for name in ("multiplier", "rise", "bend")
-            if name in values
-        }
-        return Waves(k, squares[0] + squares[1] + squares[2], **unfolded)
+        unfolded = [
+            values if values is None else values[part][:, folds[1]][:, :, folds[2]] * times
+            for values in (block.multiplier, tables.slope, tables.curvature)
+        ]
+        return Waves(k, squares[0] + squares[1] + squares[2], *unfolded)
 
-    def _waves(self, given: dict[str, Any], places: list[Any]) -> tuple[list[Any], list[Any]]:
+    def _waves(self, arguments: dict[str, Any], places: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return wave vectors and the squares of their components, which broadcast."""
         k, squares = (
-            [along(given[f"{name}{n}"][at].astype(np.float64), n) for n, at in enumerate(places)]
+            [
+                along(arguments[f"{name}{n}"][at].astype(np.float64), n)
+                for n, at in enumerate(places)
+            ]
             for name in ("k", "square")
         )
         if self.mesh.solver_box.lattice.basis is not None:
@@ -328,22 +335,14 @@ class FarStrain:
         first = factor.scale * (ratio - factor.decays) - power
         return first, factor.scale**2 * (second / value - ratio**2) + rest
 
-    def _changes(self) -> list[Any]:
-        """Return how the multipliers change with the periodic edges, at equal volume."""
-        changes: list[Any] = [0.0 for _ in self.fgc.whole]
-        for number, weight in WEIGHTS.items():
-            for step in (number * STEP, -number * STEP):
-                for n, values in enumerate(self._scaled(1 + step)):
-                    changes[n] = changes[n] + weight * number / step * values
-        return changes
+    def _changes(self, step: float, weights: dict[int, float]) -> list[Any]:
+        """Return derivatives of the multipliers by the periodic edges, at equal volume.
 
-    def _second_changes(self) -> list[Any]:
-        """Return their second derivatives by the periodic edges, at equal volume."""
+        As weighted sums over relative changes of the edges, of a ``step`` times each number.
+        """
         changes: list[Any] = [0.0 for _ in self.fgc.whole]
-        total = -2 * sum(SECOND_WEIGHTS.values())
-        for number in range(-max(SECOND_WEIGHTS), max(SECOND_WEIGHTS) + 1):
-            weight = SECOND_WEIGHTS.get(abs(number), total) / SECOND_STEP**2
-            for n, values in enumerate(self._scaled(1 + number * SECOND_STEP)):
+        for number, weight in weights.items():
+            for n, values in enumerate(self._scaled(1 + number * step)):
                 changes[n] = changes[n] + weight * values
         return changes
 
