@@ -11,7 +11,7 @@ import numpy as np
 
 from parki.core import RecordedSteps, like_points
 from parki.dynamics import moments
-from parki.dynamics.conjugate import Show, Solved, conjugate, divide, dot, scaled
+from parki.dynamics.conjugate import Show, Solved, conjugate, divide, dot
 from parki.dynamics.placed import Placed
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError
@@ -222,29 +222,40 @@ class BodyEquations:
         accuracy: float | None = None,
     ) -> Solved:
         """Return forces and motions by loads and velocities of the blobs."""
-        before = () if start is None else begun(self.placed, start)
+        last = None if start is None else begun(self.placed, start)
         steps, placed = self._recorded()
-        sides, flowing = steps.keep(loads=loads, flow=self._or_zeros(flow)), flow is not None
-        kept = steps.keep(**dict(zip(("forces_before", "motions_before"), before, strict=False)))
+        flowing = flow is not None
+        flow = flow if flowing else placed.xp.zeros_like(placed.arms)
+        loads, flow = steps.keep(loads=loads, flow=flow)
+        before = None
+        if last is not None:
+            before = steps.keep(forces_before=last[0], motions_before=last[1])
 
         def begin() -> tuple[Any, Any, Any]:
-            power, (loads, flow) = divide(steps, *sides), sides
+            power = divide(steps, [loads, flow])
             forces, motions = placed.driven(loads)
             energy = dot(loads, motions)
             if flowing:
                 more, also = placed.alone(flow)
                 energy = energy + HELD * dot(flow, more) + placed.energy(also)
                 forces, motions = forces + more, motions + also
-            if kept:
-                forces, motions = scaled(-power, *kept)
+            if before is not None:
+                forces, motions = (np.ldexp(array, -power) for array in before)
                 missing = loads - placed.carried_back(forces) - placed.resisted(motions)
                 more, also = placed.driven(missing)
                 forces, motions = forces + more, motions + also
             return forces, motions, energy
 
-        kind = "solve", flowing, bool(kept)
-        solving = steps, placed, placed.alone, begin, sides[1], kind
-        return self._iterated(*solving, callback=callback, accuracy=accuracy)
+        return self._iterated(
+            steps,
+            placed,
+            placed.alone,
+            begin,
+            flow,
+            kind=("solve", flowing, before is not None),
+            callback=callback,
+            accuracy=accuracy,
+        )
 
     def resist(self, motions: AnyArray, flow: AnyArray, callback: Show | None = None) -> Any:
         """Return the loads (2, 3, B) by which bodies have motions (2, 3, B) in such a flow."""
@@ -253,12 +264,12 @@ class BodyEquations:
         [flow] = steps.keep(flow=carried if flow is None else carried + flow)
 
         def begin() -> tuple[Any, Any, Any]:
-            divide(steps, flow)
+            divide(steps, [flow])
             forces, still = placed.freed(flow)
             return forces, still, dot(flow, forces)
 
         solution = self._iterated(
-            steps, placed, placed.freed, begin, flow, "resist", callback=callback
+            steps, placed, placed.freed, begin, flow, kind="resist", callback=callback
         )
         return placed.carried_back(solution.acts) + placed.resisted(motions)
 
@@ -266,11 +277,8 @@ class BodyEquations:
         """Return the steps of a solve, and the bodies where these find them."""
         steps = self.mobility.steps.unused()
         if self.placed.blobs.size:
-            steps.begin(*self.mobility.first.recording)
+            steps.begin(self.mobility.first.recording)
         return steps, self.placed.recorded(steps)
-
-    def _or_zeros(self, flow: AnyArray) -> Any:
-        return self.placed.xp.zeros_like(self.placed.arms) if flow is None else flow
 
     def _iterated(
         self,
@@ -279,8 +287,8 @@ class BodyEquations:
         alone: Callable[[Any], tuple[Any, Any]],
         begin: Callable[[], tuple[Any, Any, Any]],
         flow: AnyArray,
-        kind: Hashable,
         *,
+        kind: Hashable,
         callback: Show | None,
         accuracy: float | None = None,
     ) -> Solved:

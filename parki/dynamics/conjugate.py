@@ -13,7 +13,7 @@ each step.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -40,11 +40,10 @@ class Solved(NamedTuple):
 
     def scaled(self, power: Any) -> Solved:
         """Return the solution times a power of two."""
-        acts, moves = scaled(power, self.acts, self.moves)
-        return self._replace(acts=acts, moves=moves)
+        return self._replace(acts=np.ldexp(self.acts, power), moves=np.ldexp(self.moves, power))
 
 
-def divide(steps: RecordedSteps, *sides: Any) -> Any:
+def divide(steps: RecordedSteps, sides: Sequence[AnyArray]) -> Any:
     """Divide right sides by the power of two that is next above their largest entry; return it.
 
     Without it energies of small right sides are zero, as if all were solved, and energies of large
@@ -58,11 +57,6 @@ def divide(steps: RecordedSteps, *sides: Any) -> Any:
     for side in sides:
         side[...] = np.ldexp(side, -power)
     return power
-
-
-def scaled(power: Any, *arrays: Any) -> list[Any]:
-    """Return arrays times a power of two."""
-    return [np.ldexp(array, power) for array in arrays]
 
 
 def dot(a: AnyArray, b: AnyArray) -> Any:
@@ -88,7 +82,7 @@ def kernels(space: ExecutionSpace, dtype: DTypeLike) -> list[Kernel]:
 PARTS, PARTS_OF_DEVICE, ENTRIES = 64, 2**14, 4
 
 
-def dots(space: ExecutionSpace, *pairs: tuple[AnyArray, AnyArray]) -> Any:
+def dots(space: ExecutionSpace, pairs: Sequence[tuple[AnyArray, AnyArray]]) -> Any:
     """Return the sums of products (n,) of pairs of arrays, in double precision."""
     most = max(first.size for first, _ in pairs)
     parts = min(PARTS_OF_DEVICE if space.on_device else PARTS, -(-most // ENTRIES)) or 1
@@ -190,7 +184,7 @@ def conjugate(
         z, w = precondition(arrays["residual"])
         _put(steps, z=z, w=w)
         numbers[1] = scale(arrays["x"], arrays["u"])
-        return dots(space, (arrays["residual"], z), *((z, other) for other in others))
+        return dots(space, [(arrays["residual"], z), *((z, other) for other in others)])
 
     def launch(name: str, **more: Any) -> None:
         """Change vectors by a step's numbers."""
@@ -210,7 +204,7 @@ def conjugate(
 
     def again() -> None:
         h = arrays["product"] - carried(arrays["v"])
-        energy = dots(space, (arrays["p"], h))
+        energy = dots(space, [(arrays["p"], h)])
         launch("step_on", h=h.reshape(-1), energy=energy)
         freed(arrays["residual"], arrays["u"])
         launch("conjugate", products=ask(h), energy=energy, numbers=numbers)

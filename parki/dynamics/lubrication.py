@@ -162,10 +162,17 @@ class Lubrication:
         """
         return self._summed("shake", 6, normal=numbers.reshape(12, -1))
 
-    def _summed(self, name: str, rows: int, **given: Any) -> Any:
+    def _summed(self, name: str, rows: int, **arrays: Any) -> Any:
         """Return sums (rows, N) of what pairs say of their spheres, by a kernel."""
         said = np.empty_like(self.axes, shape=(rows, self.slots.size))
-        own = {"places": self.slots.places, "axes": self.axes, "blocks": self.rows}
-        say, pairs = kernel("close_pairs", name, self.space), self.first.size
-        say(pairs, threads(pairs), said=said, rows=rows, **own, **given)
+        kernel("close_pairs", name, self.space)(
+            self.first.size,
+            threads(self.first.size),
+            arguments=arrays,
+            said=said,
+            rows=rows,
+            places=self.slots.places,
+            axes=self.axes,
+            blocks=self.rows,
+        )
         return self.slots.add_up(said)

@@ -137,7 +137,7 @@ def kernels(space: ExecutionSpace) -> list[Kernel]:
 
 def _launch(name: str, space: ExecutionSpace, count: int, **arrays: Any) -> None:
     kernel = load("moments", name, space, REAL="double")
-    kernel(count, 1 if count <= FEW else MOST_THREADS, **arrays)
+    kernel(count, 1 if count <= FEW else MOST_THREADS, arguments=arrays)
 
 
 # Parts of the mobility of a sphere alone, of forces and torques and of stresslets: they take the

@@ -212,15 +212,23 @@ class PairMatrix:
         states = np.zeros_like(acts, shape=(2 + (most or MOST_STEPS), 7))
         states[0, ::3] = 1.0
         vectors = {"towards": towards, "less": less, "motions": motions, "left": left, "z": z}
-        flat = {name: array.reshape(-1) for name, array in vectors.items()} | {"states": states}
+        flat = {name: array.reshape(-1) for name, array in vectors.items()}
+        flat |= {"states": states, "error": ERROR, "rounding": ROUNDING}
+
+        def launch(name: str, step: int, products: AnyArray) -> None:
+            """Launch a part of a step for all entries of its vectors."""
+            part = load("iterate", name, space, REAL="double")
+            count = conjugate.threads(z.size)
+            part(z.size, count, arguments=flat, step=step, products=products)
+
         for step in range(most or MOST_STEPS):
             self.inverse(left, z)
-            products = conjugate.dots(space, (left, left), (z, left))
-            _launch("direct", space, step, products, error=ERROR, rounding=ROUNDING, **flat)
+            products = conjugate.dots(space, [(left, left), (z, left)])
+            launch("direct", step, products)
             if most is None and not float(states[step + 1, 3]):  # for which a device is waited for
                 break
             self.product(towards, less, unit=1.0, sign=-1.0)
-            _launch("go", space, step, conjugate.dots(space, (towards, less)), **flat)
+            launch("go", step, conjugate.dots(space, [(towards, less)]))
         else:
             ends = states[step + 1]
             if most is None:
@@ -245,10 +253,3 @@ class PairMatrix:
             f"the lubrication of pairs still has an error of {math.sqrt(max(error, 0.0)):.2g} "
             f"after {MOST_STEPS} iterations; give a roughness, as spheres are too close to contact"
         )
-
-
-def _launch(name: str, space: ExecutionSpace, step: int, products: Any, **arrays: Any) -> None:
-    """Launch a part of a step for all entries of its vectors."""
-    size = arrays["z"].size
-    launch = load("iterate", name, space, REAL="double")
-    launch(size, conjugate.threads(size), arguments=arrays, step=step, products=products)

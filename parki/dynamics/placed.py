@@ -117,8 +117,7 @@ class Placed:
         """Return K u: the velocities of blobs that motions carry; ``arms`` as for `turning`."""
         velocities, arms = self.xp.empty_like(self.arms), self.arms if arms is None else arms
         for kind in self.kinds:
-            moved = {"arms": arms, "motions": motions, "velocities": velocities}
-            self._launch("carry", kind, **moved)
+            self._launch("carry", kind, arms=arms, motions=motions, velocities=velocities)
         return velocities
 
     def torques(self, forces: AnyArray, arms: AnyArray = None) -> Any:
@@ -243,9 +242,14 @@ class Placed:
 
     def _launch(self, name: str, kind: SameShape, **arrays: AnyArray) -> None:
         """Launch a kernel for the blobs of the bodies of a shape."""
-        own = {"bodies": kind.numbers, "begins": kind.begins, "blobs": kind.shape.n}
-        launch = _kernel(name, self.space, self.dtype)
-        launch(kind.blobs.size, threads(kind.blobs.size), **own, **arrays)
+        _kernel(name, self.space, self.dtype)(
+            kind.blobs.size,
+            threads(kind.blobs.size),
+            arguments=arrays,
+            bodies=kind.numbers,
+            begins=kind.begins,
+            blobs=kind.shape.n,
+        )
 
 
 def _kernel(name: str, space: ExecutionSpace, dtype: DType) -> Kernel:

@@ -128,7 +128,7 @@ def solve(
     steps = mobility.steps.unused()
     if not equations.count:
         return Solved(0 * k, 0 * f, 0, 0.0)
-    steps.begin(*mobility.first.recording)
+    steps.begin(mobility.first.recording)
     # Axes along which a net force moves all spheres by a gauge, so that M need not be positive.
     # If there is one, R does not resist a common velocity of all spheres.
     gauged, xp = moments.gauged(mobility.options), equations.xp
@@ -178,7 +178,7 @@ def solve(
 
     def energy(x: AnyArray, v: AnyArray) -> Any:
         """Return the energy, with spheres alone in the place of a gauge."""
-        whole = dots(equations.mobility.space, (x, k), (v, f)).sum()
+        whole = dots(equations.mobility.space, [(x, k), (v, f)]).sum()
         return whole + dot(net, alone - v[:3].mean(axis=1)) if any(gauged) else whole
 
     def carried(v: AnyArray) -> Any:
@@ -188,7 +188,7 @@ def solve(
 
     def begin() -> tuple[Any, Any]:
         """Return forces and motions to start from, by sides that are divided by a power of 2."""
-        power = divide(steps, k, f)
+        power = divide(steps, [k, f])
         if any(gauged):
             net[...] = f[:3].sum(axis=1) * along
             alone[...] = net * mobility.alone[:3].mean(axis=1) / equations.count
@@ -201,7 +201,8 @@ def solve(
 
     def shown(error: float) -> None:
         if resistance is not None:
-            mobility.inner = resistance.enough(mobility.inner, *steps.told[4:6])
+            took, left = steps.told[4:6]
+            mobility.inner = resistance.enough(mobility.inner, took, left)
         if watch is not None:
             watch(error)
 
@@ -292,7 +293,8 @@ def of_sets(
     moves, turns = (np.empty_like(arrays[0], dtype=dtype) for _ in range(2))
     like = torques if forces is None else forces
     for n in range(len(moves)):
-        one = solve(*(array if array is None else array[n] for array in pair))
+        force, torque = (None if array is None else array[n] for array in pair)
+        one = solve(force, torque)
         moves[n], turns[n] = as_array("moves", one.velocities), as_array("turns", one.turns)
         like = one.velocities
     return as_given(moves, like), as_given(turns, like)

@@ -82,7 +82,7 @@ def check_shape(name: str, values: AnyArray, shape: tuple[int, ...]) -> None:
         )
 
 
-def check_alike(names: Iterable[str], *arrays: Any) -> None:
+def check_alike(names: Iterable[str], arrays: Iterable[AnyArray]) -> None:
     """Refuse arrays of different shapes."""
     shapes = {tuple(each.shape) for each in arrays}
     if len(shapes) > 1:

@@ -45,7 +45,7 @@ def velocities(
     named = [each for each in zip(ACTS, names, given, strict=True) if each[2] is not None]
     for _, name, values in named:
         check_shape(name, values, tuple(points.shape))
-    check_alike(names, *(values for *_, values in named))
+    check_alike(names, [values for *_, values in named])
     factor = 1 / (8 * math.pi * positive("viscosity", viscosity))
 
     def moved(moves: str) -> Any:

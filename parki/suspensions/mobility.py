@@ -250,11 +250,12 @@ class SphereMobility:
             )
             return numbers
 
-        plans = [self.plan(*key) for key in KINDS if torques or key == ("velocity", "force")]
+        kinds = KINDS if torques else [("velocity", "force")]
+        plans = [self.plan(moves, acts) for moves, acts in kinds]
         owner, problem, apart = [one.recording for one in plans][-1]
         self._lanczos = self._lanczos or RecordedSteps(plan.space)
         # Products of several plans have graphs of their own.
-        self._lanczos.begin(self if torques else owner, problem, apart or torques)
+        self._lanczos.begin((self if torques else owner, problem, apart or torques))
 
         def product(values: AnyArray) -> Any:
             values = self.relative(values, without_mean)

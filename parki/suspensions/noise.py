@@ -69,7 +69,8 @@ class TorqueFields:
 
     def near(self, values: AnyArray) -> Any:
         """Return the near field of forces and torques (2, 3, N): velocities and turns."""
-        return self._moved(self.pipeline.near(density(*values)))
+        forces, torques = values
+        return self._moved(self.pipeline.near(density(forces, torques)))
 
     def brownian_noise(self, standard_normal: Callable[[tuple[int, ...]], Any], count: int) -> Any:
         """Return the far field's noise (2, 3, N), of what makes normal numbers of a shape."""
@@ -398,13 +399,17 @@ def recorded(steps: RecordedSteps) -> Callable[..., None] | None:
         return None
 
     def repeated(name: str, work: Any, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
-        kept = dict(zip(inputs, steps.keep(**inputs), strict=True))
-        kept |= {key: steps.empty(f"{name} {key}", a.shape, a.dtype) for key, a in outputs.items()}
+        arrays = {key: steps.copied(key, array) for key, array in inputs.items()}
+        arrays |= {n: steps.empty(f"{name} {n}", a.shape, a.dtype) for n, a in outputs.items()}
         like = outputs["basis"]
-        kept["product"] = steps.empty("product", like.shape[1:], like.dtype)
-        work(kept, lambda step, *works: steps.around((name, step), *works))
+        arrays["product"] = steps.empty("product", like.shape[1:], like.dtype)
+
+        def around(step: int, before: Any, product: Any, after: Any) -> None:
+            steps.around((name, step), before, product, after)
+
+        work(arrays, around)
         for key, array in outputs.items():
-            steps.space.adapter.copy(array, kept[key])
+            steps.space.adapter.copy(array, arrays[key])
 
     return repeated
 

@@ -181,7 +181,7 @@ class PlacedSpheres(InFluid):
                 if each is not None:
                     arrays[acts] = like_points(name, each, plan.space, plan.dtype)
                     derivatives.check_shape(name, arrays[acts], self._mobility.shape)
-            derivatives.check_alike(given, *arrays.values())
+            derivatives.check_alike(given, arrays.values())
         return arrays
 
 

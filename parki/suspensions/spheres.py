@@ -192,7 +192,7 @@ class Spheres(BrownianSpheres):
         if "points" in wrt:
             acts = self._taken(forces=forces, torques=torques)
             with self._together("vjp"):
-                check_alike(("forces", "values"), *acts.values(), *weights.values())
+                check_alike(("forces", "values"), [*acts.values(), *weights.values()])
         result = derivatives.vjp(self._mobility, acts, weights, wrt, factor=self.factor)
         like: Any = turns if values is None else values
         return {name: as_given(result[name], like) for name in wrt}
@@ -233,8 +233,8 @@ class Spheres(BrownianSpheres):
             acts = self._taken(forces=forces, torques=torques)
             move = self._taken(points=tangents["points"])["force"]
             with self._together("jvp"):
-                check_alike(("forces", "their tangents"), *acts.values(), *changes.values())
-                check_alike(("points", "their tangents"), self._mobility.points, move)
+                check_alike(("forces", "their tangents"), [*acts.values(), *changes.values()])
+                check_alike(("points", "their tangents"), [self._mobility.points, move])
         turning = torques is not None or by_acts[1] is not None
         moving = derivatives.jvp(
             self._mobility, acts, changes, move, MOVES[: 1 + turning], factor=self.factor

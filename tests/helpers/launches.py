@@ -192,7 +192,7 @@ def sum_modes() -> None:
 def iterate(dtype: type) -> None:
     """Launch the steps of conjugate gradients, for a multiple of the identity."""
     steps, k = RecordedSteps(get_execution_space("OpenMP")), np.ones((3, 5), dtype)
-    steps.begin(steps, "a host")
+    steps.begin((steps, "a host", False))
     k[0] = 2.0
     found = conjugate(
         steps,

@@ -70,25 +70,26 @@ class RecordedSteps:
         """Whether steps are recorded, where they can be."""
         return self._graphs is not None and not self._graphs.problem
 
-    def begin(self, owner: object, problem: str, apart: bool = False) -> None:
+    def begin(self, recording: tuple[object, str, bool]) -> None:
         """Let steps follow that launch what an owner has; graphs for another owner are dropped.
 
-        ``problem`` says why nothing is recorded, if so; and ``apart`` that products have graphs of
-        their own.
+        The ``recording`` has the owner; then why nothing is recorded, or ""; and whether products
+        have graphs of their own.
         """
-        self._apart = apart
+        owner, problem, self._apart = recording
         if self._graphs is None or self._owner() is not owner:
             self._owner = weakref.ref(owner)
             self._graphs = Applications(problem)
 
-    def keep(self, **given: AnyArray) -> list[Any]:
+    def keep(self, **arrays: AnyArray) -> list[Any]:
         """Copy arrays to where steps find them, and return these."""
-        kept = []
-        for name, array in given.items():
-            own = self.empty(name, array.shape, array.dtype)
-            self.space.adapter.copy(own, array)
-            kept.append(own)
-        return kept
+        return [self.copied(name, array) for name, array in arrays.items()]
+
+    def copied(self, name: str, array: AnyArray) -> Any:
+        """Copy an array to where steps find one of its name, and return this."""
+        copy = self.empty(name, array.shape, array.dtype)
+        self.space.adapter.copy(copy, array)
+        return copy
 
     def keep_columns(self, given: dict[str, AnyArray]) -> dict[str, Any]:
         """Copy arrays (..., n) to the first of more columns, unless they were copied last.
@@ -127,14 +128,15 @@ class RecordedSteps:
         after: Callable[[], None],
     ) -> None:
         """Do what makes a vector, its product, and what takes that, as one graph if they can be."""
-        works = [before] if before else []
-        if not self._apart:
-            self(name, *works, product, after)
-            return
-        if works:
-            self((name, "before"), *works)
-        product()
-        self((name, "after"), after)
+        if self._apart:
+            if before:
+                self((name, "before"), before)
+            product()
+            self((name, "after"), after)
+        elif before:
+            self(name, before, product, after)
+        else:
+            self(name, product, after)
 
     def __call__(self, name: Hashable, *works: Callable[[], None]) -> None:
         """Do works on the arrays one after the other, or launch what was recorded of them.
