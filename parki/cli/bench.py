@@ -248,8 +248,8 @@ def report_steps(moving: list[Steps]) -> Table:
     """Return the times of steps as a table."""
     table = _table(("points", "update", "apply", "step", "plan", "one-shot"))
     for one in moving:
-        count, *seconds = asdict(one).values()
-        table.add_row(str(count), *map(_milliseconds, seconds))
+        seconds = one.update, one.apply, one.step, one.plan, one.one_shot
+        table.add_row(str(one.points), *map(_milliseconds, seconds))
     return table
 
 

@@ -102,7 +102,7 @@ def write(
             _write_vertices(root, _points(places))
         data = root.create_group("PointData")
         for name, (_, rows) in values.items():
-            table = rows.reshape(len(rows), *shape).T  # x varies fastest, as VTK has it
+            table = rows.reshape((len(rows), *shape)).T  # x varies fastest, as VTK has it
             data[name] = table[..., 0] if len(rows) == 1 else table
 
 
@@ -120,15 +120,18 @@ def read(path: str | PathLike[str]) -> Contents:
         if ROOT not in file or NOTE not in file.attrs:
             raise ParkiValueError(f"{path} is no file that parki.files.write has written")
         note, root = json.loads(file.attrs[NOTE]), file[ROOT]
-        grid = note["grid"] and Grid(*note["grid"])
+        grid = None
+        if note["grid"]:
+            shape, spacing, origin, periodic = note["grid"]
+            grid = Grid(shape, spacing, origin, periodic)
         places = grid or root["Points"][...].T
         shape = grid.shape if grid else places.shape[1:]
-        found = {
-            name: root["PointData"][name][...].T.reshape(*outer, *shape)
+        fields = {
+            name: root["PointData"][name][...].T.reshape((*outer, *shape))
             for name, outer in note["shapes"].items()
         }
     options = None if note["options"] is None else options_from_dict(note["options"])
-    return Contents(places, found, options)
+    return Contents(places, fields, options)
 
 
 def options_to_dict(options: EwaldOptions) -> dict[str, Any]:

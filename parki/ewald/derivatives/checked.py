@@ -208,7 +208,8 @@ class CheckedDerivative(NamedTuple):
             dtype=cloud.trg.dtype,
             space=cloud.space,
         )
-        return correction.place(*cloud.of_maps)
+        sources, targets = cloud.of_maps
+        return correction.place(sources, targets)
 
     def _options(self, kernel: str) -> EwaldOptions:
         """Return the options of a sum, with the tolerance that the scale of its results allows."""

@@ -71,8 +71,12 @@ def grid_buffers(
     modes = (components, padding.modes[0], sets * padding.modes[1], padding.modes[2])
     transformed = Buffer(modes, complex_type(task))
     if not task.space.on_device:
-        numbers = 2 * math.prod(modes[1:]), sets * math.prod(padding.grid)
-        before = scratch_before(components, *numbers, np.dtype(task.dtype).itemsize)
+        before = scratch_before(
+            components,
+            modes=2 * math.prod(modes[1:]),
+            grid=sets * math.prod(padding.grid),
+            item=np.dtype(task.dtype).itemsize,
+        )
         transformed = Buffer((int(before),), task.dtype)
     return {"grid": Buffer((components, x, sets * y, z), task.dtype), "modes": transformed}
 

@@ -248,8 +248,17 @@ class Convolution:
             arguments["basis"] = mesh.solver_box.basis_on(mesh.space, mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        sizes = lengths, tuple(modes), tuple(folded)
-        return Block(first, last, *sizes, values, fill, arguments, ending)
+        return Block(
+            first=first,
+            last=last,
+            lengths=lengths,
+            shape=tuple(modes),
+            full=tuple(folded),
+            multiplier=values,
+            fill=fill,
+            arguments=arguments,
+            ending=ending,
+        )
 
     def _plane(self, split: Split, waves: list[Any], window: list[Any], basis: AnyArray) -> Any:
         """Return M times ``k^2 + alpha^2`` of the modes that do not change along the plane.
@@ -283,11 +292,19 @@ class Convolution:
                 arguments[name] = arguments[name][part]
             modes = (part.stop - part.start, *block.lengths[1:])
             arguments["shape"] = np.array(modes, dtype=np.int32)
-            first, last = block.first + part.start, block.first + part.stop
-            values = block.multiplier[self.rows_of(part)]
-            sizes = block.lengths, modes, block.full
-            part_of = Block(first, last, *sizes, values, block.fill, arguments, whole=block)
-            blocks.append(part_of)
+            blocks.append(
+                Block(
+                    first=block.first + part.start,
+                    last=block.first + part.stop,
+                    lengths=block.lengths,
+                    shape=modes,
+                    full=block.full,
+                    multiplier=block.multiplier[self.rows_of(part)],
+                    fill=block.fill,
+                    arguments=arguments,
+                    whole=block,
+                )
+            )
         return blocks
 
     def rows_of(self, modes: slice) -> slice:

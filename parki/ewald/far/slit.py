@@ -110,7 +110,9 @@ class SlitFlow:
     # ------------------------------------------------------------------ from sources to targets
     def moments(self, placed: SlitPoints, rows: Mapping[str, AnyArray]) -> AnyArray:
         """Return the moments of sources: of vectors (k, 3, N), or numbers (k, 1, N), by word."""
-        return reduce(add, [self._moments_of(placed, *of_word) for of_word in rows.items()])
+        return reduce(
+            add, [self._moments_of(placed, word, values) for word, values in rows.items()]
+        )
 
     def flow(self, moments: AnyArray, *, back: bool = False) -> AnyArray:
         """Return the flow of moments; with ``back`` the transpose: to sources, of targets."""

@@ -90,13 +90,20 @@ class SlitGrid:
             [*(edges / (x, y) * (width / 2 - 1)), (modes.gap - planes * step) / 2]
         )
         box, steps = np.array([*edges, planes * step]), np.array([*(edges / (x, y)), step])
-        narrow = width <= NARROW
-        methods = (
-            ("hybrid" if narrow else "tile", "tile") if space.on_device else ("owner", "target")
+        usual = "hybrid" if width <= NARROW else "tile"
+        fields = {"PLAIN": self.columns, "LAYERS": False}
+        self.mesh = Mesh(
+            space,
+            self.dtype,
+            Fields(fields, components=self.columns, results=self.columns),
+            box,
+            steps,
+            cells=(x, y, planes),
+            grid=grid,
+            window=self.window,
+            spread=usual if space.on_device else "owner",
+            gather="tile" if space.on_device else "target",
         )
-        fields = Fields({"PLAIN": self.columns, "LAYERS": False}, *2 * (self.columns,))
-        cells = x, y, planes
-        self.mesh = Mesh(space, self.dtype, fields, box, steps, cells, grid, self.window, *methods)
         xp = space.array_module
         heights = self.corner[2] + (np.arange(grid[2]) - (width / 2 - 1)) * step
         self._tables = xp.asarray(self._tables_at(heights, step))

@@ -83,7 +83,7 @@ class LinearCombination:
         """The shape of a density."""
         return (*self.request.density, self.counts[1])
 
-    def shapes(self, *several: int) -> dict[str, tuple[int, ...]]:
+    def shapes(self, several: tuple[int, ...] = ()) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result; for ``several`` densities at once, if it is given."""
         count = self.counts[0]
         return {n: (*several, *shape, count) for n, shape in self.request.results.items()}
@@ -125,7 +125,7 @@ class LinearCombination:
     def apply(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
         """Return the wanted results of a density that was checked, or of several."""
         several, want = values.shape[: values.ndim - 2], self.request.want
-        written = check_outputs(out, want, self.shapes(*several), values, self.space)
+        written = check_outputs(out, want, self.shapes(several), values, self.space)
         values = values if several else values[None]
         totals = {
             name: array.reshape(len(values), math.prod(shape), array.shape[-1])
@@ -179,8 +179,9 @@ class LinearCombination:
         def work(arrays: dict[str, AnyArray]) -> None:
             results: list[Any] = [None] * len(terms)
             moved = replace(cloud, arrays={name: arrays[name] for name in cloud.arrays})
-            points = moved.trg, moved.src, moved.norms
-            places = [cast(Places, term.places).moved(*points) for term in terms]
+            places = [
+                cast(Places, term.places).moved(moved.trg, moved.src, moved.norms) for term in terms
+            ]
 
             def run(first: int = 0) -> None:  # terms are branches, of one and the rest
                 rest = partial(run, first + 1) if first + 1 < len(terms) else None
@@ -230,7 +231,7 @@ class LinearCombination:
     ) -> Any:
         """Return densities (k, rows, N) of values of one result."""
         count = values.shape[-1]
-        shaped = values.reshape(len(values), *part.result, count)
+        shaped = values.reshape((len(values), *part.result, count))
         if isinstance(back := part.transposed or part, Composite):
             dens = self._plan_for(name, make, back, "u", swapped=False).adjoint(shaped)
             return dens.reshape(len(values), math.prod(part.density), dens.shape[-1])

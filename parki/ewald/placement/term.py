@@ -225,7 +225,7 @@ class CorrectionTerm:
 
     @cached_property
     def _here(self) -> CorrectionAtPoints:
-        return self.correction.place(*self.places[1:])
+        return self.correction.place(self.places.of_sources, self.places.of_targets)
 
     def takes_as(self, other: Term) -> bool:
         """Return whether it has the densities of another term: see `PlacedTerm.takes_as`."""
@@ -238,7 +238,9 @@ class CorrectionTerm:
     def summed(self, dens: AnyArray, watch: Watch, places: Places) -> Arrays:
         """Return the results (k, rows, N), by name, at these places."""
         recorded = places is not self.places
-        here = self.correction.placed_by_graph(*places[1:]) if recorded else self._here
+        here = self._here
+        if recorded:
+            here = self.correction.placed_by_graph(places.of_sources, places.of_targets)
         with watch("correction"):
             results = here.summed(dens)
         self.correction.launched = True
@@ -251,7 +253,7 @@ class CorrectionTerm:
 
     def recorded(self, many: int) -> object | None:
         """Return the graph that has placed the points, if there is one."""
-        return self.correction.graph(*self.places[1:])
+        return self.correction.graph(self.places.of_sources, self.places.of_targets)
 
     def add_exact(self, sample: Sample, values: AnyArray, totals: Arrays, ranks: Ranks) -> None:
         """Add results at sampled targets by more modes, of densities (1, rows, N)."""

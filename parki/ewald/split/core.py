@@ -332,4 +332,5 @@ def core_of(
         return Core(split, blob.epsilon)
     x = exponent(lambda x: error(split, blob.epsilon * math.sqrt(x)), goal)
     radii = math.sqrt(max(x, -math.log(least))) * np.array(blob[1:])
-    return Core(split, *radii.tolist())
+    radius, widest = radii.tolist()
+    return Core(split, radius, widest)
