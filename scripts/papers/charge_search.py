@@ -19,7 +19,8 @@ from parki.reference import direct_sum
 CUTOFFS, FIRST, NEAREST, FARTHEST = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0), 3.0, 1.5, 8.0
 REAL, MESH = 0.6, 0.8  # of the error: of pairs beyond the cut-off, and of the mesh
 TRIES = 5  # meshes for one cut-off
-ROUNDS, WARM, ENOUGH = 9, 3, 0.4
+ROUNDS, WARM, ENOUGH = 60, 10, 0.4  # calls, the first that do not count, seconds
+TRIED, TRIED_WARM = 9, 3  # in the search
 SEARCH = 4.0  # seconds after which the search of one row tries nothing new
 CHECKED = 100  # charges whose forces are compared with the reference's
 EXACT = 1e-9  # parki's tolerance of the forces that others are measured by
@@ -81,7 +82,9 @@ def inputs(run: Run, given: Melt, dtype: str, tolerance: float) -> tuple[Any, An
     return points, run.send(given.charges, dtype), options
 
 
-def medians(run: Run, **calls: Callable[[], Any]) -> dict[str, float]:
+def medians(
+    run: Run, rounds: int = ROUNDS, warm: int = WARM, **calls: Callable[[], Any]
+) -> dict[str, float]:
     """Return the median seconds of calls by the clock, because some wait for the device."""
     found = {}
     for name, call in calls.items():
@@ -89,9 +92,9 @@ def medians(run: Run, **calls: Callable[[], Any]) -> dict[str, float]:
             call()
         begun = run.now()
         times = [run.clock(call)]
-        while len(times) < ROUNDS + WARM and run.now() - begun < ENOUGH:
+        while len(times) < rounds + warm and run.now() - begun < ENOUGH:
             times.append(run.clock(call))
-        found[name] = statistics.median(times[min(WARM, len(times) // 2) :])
+        found[name] = statistics.median(times[min(warm, len(times) // 2) :])
     return found
 
 
@@ -277,7 +280,7 @@ class Search:
 
     def _add(self, solver: Any, choice: Choice, error: float, own: bool) -> float:
         row = {"error": error, "chosen": choice._asdict(), "own": own}
-        row |= medians(self.run, moved=solver.moved)
+        row |= medians(self.run, TRIED, TRIED_WARM, moved=solver.moved)
         self.rows.append(row)
         if self._fastest() is row:
             self.solver = solver
