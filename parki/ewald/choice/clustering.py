@@ -89,6 +89,17 @@ class PairDensity:
         arrays = self.scales, self.enhancement, *self.around
         return b"".join(each[:read].tobytes() for each in arrays)
 
+    def at_least(self, other: PairDensity) -> PairDensity:
+        """Return the larger one of two densities at each scale."""
+        if not np.array_equal(self.scales, other.scales):
+            return self
+        return PairDensity(
+            self.scales,
+            np.maximum(self.enhancement, other.enhancement),
+            np.maximum(self.around, other.around),
+            max(self.self_pairs, other.self_pairs),
+        )
+
     def at(self, scale: float) -> float:
         """Return the enhancement at a scale: the larger value of the two cells that enclose it.
 

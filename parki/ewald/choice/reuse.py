@@ -20,6 +20,9 @@ from parki.ewald.points.extent import least_edge
 PAIRS = 1.5
 # and while squared errors grow by at most this factor: the choice has a larger margin (`NEAR`).
 GROWTH = 1.25
+# Sums that take fewer seconds are not worth a choice that only saves time, which takes ten times as
+# long. Pairs of few points are as many as chance has it.
+CHEAP = 1e-3
 
 
 def suit(
@@ -45,7 +48,8 @@ def suit(
     problem = chosen.problem
     now = replace(problem, density=density, targets=targets, sources=sources, systems=systems)
     ratio = now.pairs(chosen.cutoff) / problem.pairs(chosen.cutoff)
-    if not 1 / PAIRS <= ratio <= PAIRS:
+    seconds = chosen.total + (ratio - 1) * chosen.seconds["P2P"]
+    if not 1 / PAIRS <= ratio <= PAIRS and max(seconds, chosen.total) > CHEAP:
         return False
     if GROWTH * tolerance**2 < problem.tolerance**2:
         return False
@@ -54,6 +58,19 @@ def suit(
         density.at(scale) <= GROWTH * old.at(scale)
         for scale in (chosen.cutoff, 2 * float(chosen.steps.min()))
     )
+
+
+def lasting(chosen: MethodParameters, density: PairDensity) -> PairDensity:
+    """Return the density to choose by where parameters no longer suit points of a density.
+
+    It is as large as the one before, too, unless that makes more pairs: points that change from
+    call to call soon have parameters that suit all of them.
+    """
+    both = density.at_least(chosen.problem.density)
+    more, fewer = (
+        replace(chosen.problem, density=each).pairs(chosen.cutoff) for each in (both, density)
+    )
+    return both if more <= PAIRS * fewer or chosen.total <= CHEAP else density
 
 
 Array = NDArray[np.float64]

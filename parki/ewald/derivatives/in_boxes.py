@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -90,12 +90,7 @@ class InBoxes(NamedTuple):
                 f"periodicities was given, but wall is {options.wall!r}; near a wall all systems "
                 "have the same periodic axes: make a plan for each periodicity"
             )
-        free = EwaldOptions(
-            0,
-            tolerance=options.tolerance,
-            precision=options.precision,
-            execution_space=options.execution_space,
-        )
+        free = _free(options)
         cloud = request.cloud(trg, src, norms, free, systems=systems, exclude=exclude).checked()
         check_systems(cloud.systems, cloud.arrays, cloud.space, options)  # by the user's variants
         check_systems_of_boxes(cloud.systems.count if cloud.systems else None, boxes)
@@ -367,6 +362,17 @@ class InBoxes(NamedTuple):
             shape = (*rows.shape[:-1], self._count(name))
             arrays[name] = self.cloud.space.array_module.empty(shape, rows.dtype)
         arrays[name][..., columns.place(name)] = rows
+
+
+@lru_cache(maxsize=64)
+def _free(options: EwaldOptions) -> EwaldOptions:
+    """Return the options of sums without a box."""
+    return EwaldOptions(
+        0,
+        tolerance=options.tolerance,
+        precision=options.precision,
+        execution_space=options.execution_space,
+    )
 
 
 def _several(request: SumRequest, cloud: Cloud, options: EwaldOptions) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,12 @@ class OwnBox(NamedTuple):
 
     def of(self, options: EwaldOptions) -> EwaldOptions:
         """Return options with the axes and the box of the system, all checked."""
-        return replace(options, **self.keywords)
+        return _of_system(options, self)
+
+
+@lru_cache(maxsize=256)
+def _of_system(options: EwaldOptions, system: OwnBox) -> EwaldOptions:
+    return replace(options, **system.keywords)
 
 
 def own_boxes(boxes: Any, periodicities: Any = None) -> tuple[OwnBox, ...] | None:

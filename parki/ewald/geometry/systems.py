@@ -187,6 +187,8 @@ def pair_of(systems: Any) -> list[NDArray[Any]]:
 
 def numbers_of(values: AnyArray) -> Any:
     """Return arrays of any library, and nested lists, as nested tuples of numbers."""
+    if type(values) in (float, int):
+        return values
     if hasattr(values, "tolist"):
         return _plain(values.tolist())
     return tuple(map(numbers_of, values)) if isinstance(values, (list, tuple)) else values
@@ -194,7 +196,10 @@ def numbers_of(values: AnyArray) -> Any:
 
 def _plain(values: Any) -> Any:
     """Return nested lists of numbers as tuples."""
-    return tuple(map(_plain, values)) if isinstance(values, list) else values
+    if not isinstance(values, list):
+        return values
+    deep = bool(values) and isinstance(values[0], list)
+    return tuple(map(_plain, values)) if deep else tuple(values)
 
 
 # Offsets as users give them, or what was made of them.

@@ -268,11 +268,8 @@ class EwaldOptions(InBox, metaclass=Shown):
         return other
 
     def within(self, box: Any) -> EwaldOptions:
-        """Return the options of a system in a box of its own."""
-        other = self._in(checked_box(box, self.periodicity, self.periodic))
-        if other.cell is not None:
-            other._check_tilted()
-        return other
+        """Return the options of a system in a box of its own, which is a tuple."""
+        return _within(self, box)
 
     def standing(self, length: float, along_free: Sequence[float | None]) -> EwaldOptions:
         """Return the options of systems in boxes of their own, of about this length.
@@ -416,6 +413,15 @@ class EwaldOptions(InBox, metaclass=Shown):
         if self.expert.window_points is not None:
             return (self.expert.window_points,)
         return tuple(range(2, MOST_POINTS[np.dtype(dtype)] + 1))
+
+
+@lru_cache(maxsize=256)
+def _within(options: EwaldOptions, box: Any) -> EwaldOptions:
+    """Return options in another box: the same ones again, with what follows from that box."""
+    other = options._in(checked_box(box, options.periodicity, options.periodic))
+    if other.cell is not None:
+        other._check_tilted()
+    return other
 
 
 @lru_cache(maxsize=64)

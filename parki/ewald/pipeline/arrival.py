@@ -12,6 +12,7 @@ import numpy as np
 
 from parki.ewald.choice.clustering import PairDensity, pair_density
 from parki.ewald.choice.memory import Memory, Use, check_memory, is_free
+from parki.ewald.choice.reuse import lasting
 from parki.ewald.pipeline.invalid_values import ReplacedValues
 from parki.ewald.pipeline.placed import CROWDED, PaddedCapacity, PlacedOnDevice
 from parki.ewald.pipeline.protocol import clear_cache
@@ -258,11 +259,12 @@ class Arrival:
 
     def _chosen(self) -> PlacedOnDevice:
         """Return a pipeline by other parameters."""
+        before, density = self.setup, self.density
         chosen = choose(
             self.task,
             self.points,
             self.solver_box,
-            self.density,
+            density if before is None else lasting(before.parameters, density),
             self.on_grid.clouds,
             one_shot=self.one_shot,
         )
