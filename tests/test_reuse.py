@@ -12,7 +12,7 @@ import pytest
 from contract import BOXES, cloud
 
 import parki
-from parki.ewald.choice.reuse import suit
+from parki.ewald.choice.reuse import lasting, suit
 from parki.ewald.pipeline import setup as setups
 from parki.reference import direct_sum
 
@@ -165,6 +165,27 @@ def test_when_parameters_suit():
         tolerance=0.88 * problem.tolerance
     )
     assert not suits(self_pairs=1.3 * old.self_pairs)
+
+
+def test_what_is_chosen_by_lasts():
+    """Sums that take no time are chosen for again for accuracy alone, and for all clouds before."""
+    c = cloud("same", 3000, BOX)
+    chosen = plan_of("stokes_sl", c, options_of()).parameters
+    old, tolerance = chosen.problem.density, chosen.problem.tolerance
+    quick = replace(chosen, seconds=dict.fromkeys(chosen.seconds, 1e-5))
+    assert suit(quick, old, tolerance, 2000, 2000) and suit(quick, old, tolerance, 3800, 3800)
+    crowd = replace(old, enhancement=1.3 * old.enhancement)
+    far_more = replace(old, enhancement=3 * old.enhancement)
+    assert not suit(quick, crowd, tolerance, 3000, 3000)
+    fewer = replace(old, enhancement=0.9 * old.enhancement, self_pairs=2 * old.self_pairs)
+    both = lasting(chosen, fewer)
+    np.testing.assert_array_equal(both.enhancement, old.enhancement)
+    assert both.self_pairs == fewer.self_pairs
+    crowded = replace(chosen, problem=replace(chosen.problem, density=far_more))
+    assert lasting(crowded, old) is old  # as it would cost time
+    np.testing.assert_array_equal(
+        lasting(replace(quick, problem=crowded.problem), old).enhancement, far_more.enhancement
+    )
 
 
 @pytest.mark.parametrize("box", [BOX, (BOX[0], None, None)])
