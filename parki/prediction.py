@@ -460,7 +460,7 @@ def _sample(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return random points of a sum, where maps put them, as if the box were along the axes."""
     rng = np.random.default_rng(0)
-    edges = lattice.by_user(lattice.sides + lattice.origin)[:, None]
+    edges = lattice.to_user(lattice.sides + lattice.origin)[:, None]
     if single.gap is not None:
         edges[2] = single.gap
     trg = edges * rng.random((3, targets))

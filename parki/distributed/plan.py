@@ -120,7 +120,7 @@ class Plan(AnyPlan[Wanted]):
         array = as_array("points", points)
         check_space({"points": array}, self.space)
         check_points("points", array, self.options)
-        return self.pipeline.owners(self.terms[0].task.order.rows(array))
+        return self.pipeline.owners(self.terms[0].task.order.to_solver(array))
 
     def migrate(self, points: ArrayT, *others: ArrayT) -> tuple[ArrayT, ...]:
         """Return points, and what belongs to them, on the ranks on whose slabs they are.

@@ -89,7 +89,7 @@ class Slab(Pipeline):
         solver_box = setup.solver_box if setup else self._frame(task, points.lattice)
         within = old and old.within(solver_box)
         new.order = AxisPermutation(solver_box.lattice.places(points.lattice))
-        same, arrays = points.all_same, new.order.arrays(points.arrays)
+        same, arrays = points.all_same, new.order.all_to_solver(points.arrays)
         src = solver_box.wrap(task, arrays["src"])
         trg = src if same else solver_box.wrap(task, arrays["trg"])
         setup = new.setup = setup or self._choose(
@@ -299,7 +299,7 @@ class Slab(Pipeline):
             back = task.xp.empty((rows, next(iter(results.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)
             for array, part in zip(results.values(), _rows(back, results.values()), strict=True):
-                self.order.back(part, array)
+                self.order.to_user(part, array)
         sent = {n: count - before.get(n, 0) for n, count in self.transport.sent.items()}
         self.sent = {label: count for label, count in sent.items() if count}
 

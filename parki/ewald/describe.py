@@ -58,7 +58,7 @@ def facts(task: Task, points: SurveyedCloud, pipeline: Pipeline, seconds: float)
 def _box(points: SurveyedCloud) -> str:
     """Return the edge lengths of the box; of a tilted one its extents, and the tilts, turned."""
     lattice = points.lattice
-    lengths = " x ".join(f"{length:.4g}" for length in lattice.by_user(lattice.sides))
+    lengths = " x ".join(f"{length:.4g}" for length in lattice.to_user(lattice.sides))
     if lattice.tilts is None or not any(lattice.tilts):
         return lengths
     return f"{lengths}, tilts {', '.join(f'{each:.4g}' for each in lattice.tilts)}"

@@ -201,7 +201,7 @@ def split(
         )
         numbers += far
         if not order.is_identity:
-            order.back(numbers.copy(), numbers)
+            order.to_user(numbers.copy(), numbers)
         return numbers, products
 
 

@@ -280,7 +280,7 @@ def strains_of(
         stages.prepare_strain()
         on_grid = cloud_on_grid(task, pipeline.setup.solver_box, placed.points)
         rotation = task.order.matrix
-        pairs = zip(placed.solvers(dens), task.order.rows(values), strict=True)
+        pairs = zip(placed.to_solver(dens), task.order.to_solver(values), strict=True)
         strains = [_strained(stages, on_grid, density, weights) for density, weights in pairs]
     placed.cache_setup()
     return [rotation.T @ strain @ rotation for strain in strains]

@@ -172,7 +172,7 @@ class InBoxes(NamedTuple):
             return self.columns(group), group.options
         widths = group.widths(self.cloud.system_extents)
         least = resolve(group.options, np.array([-0.5, 0.5])[:, None] * widths, None, self._size)
-        sides = least.by_user(least.sides)
+        sides = least.to_user(least.sides)
         sides = ROUNDED ** np.ceil(np.log(MARGIN * sides) / np.log(ROUNDED))
         columns = group.columns(
             self.systems, self.cloud.xp, lambda: self.cloud.system_extents, sides / 2

@@ -13,7 +13,7 @@ from parki.typing import AnyArray
 
 
 class AxisPermutation:
-    """The caller's axes in another order: periodic ones come first, or slabs divide the first.
+    """The user's axes in the solver's order: periodic ones come first, or slabs divide the first.
 
     It also turns vectors into the axes of a tilted box, whose first vector is along the first axis.
     The sums do not depend on the order of the axes, except that a mirror changes the sign of what a
@@ -22,18 +22,18 @@ class AxisPermutation:
     Parameters
     ----------
     axes : sequence of 3 ints
-        The caller's axis for each axis of the other order.
+        The user's axis for each axis of the solver.
     rotation : ndarray, shape (3, 3), optional
-        Turns vectors in the other order.
+        Turns vectors in the solver's order.
     finer : bool
         Whether arrays of points become float64.
 
     Attributes
     ----------
     is_identity : bool
-        Whether the order is the caller's, and nothing turns.
+        Whether the order is the user's, and nothing turns.
     changes : bool
-        Whether points in the order are others than the caller's.
+        Whether the solver's points are others than the user's.
     mirrors : bool
         Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
     """
@@ -45,36 +45,35 @@ class AxisPermutation:
         self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 
     @property
-    def inverse(self) -> AxisPermutation:
-        """The order that gives the caller's axes back."""
-        return AxisPermutation(self.axes.index(axis) for axis in range(3))
-
-    @property
     def matrix(self) -> NDArray[np.float64]:
-        """The matrix, shape (3, 3), that takes the caller's vectors to those in the order."""
+        """The matrix, shape (3, 3), that takes the user's vectors to the solver's."""
         permutation = np.eye(3)[self.axes]
         return permutation if self.rotation is None else self.rotation @ permutation
 
-    def arrays(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
-        """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
+    def all_to_solver(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+        """Return arrays (rows, N) in the solver's order; one array for both clouds stays one."""
         if not self.changes:
             return arrays
         same = arrays["trg"] is arrays.get("src")
         ordered = {n: array for n, array in arrays.items() if not (same and n == "src")}
         if self.finer:
             ordered = {n: array.astype(np.float64, copy=False) for n, array in ordered.items()}
-        ordered = {n: self.rows(array) for n, array in ordered.items()}
+        ordered = {n: self.to_solver(array) for n, array in ordered.items()}
         return {name: ordered["trg" if same and name == "src" else name] for name in arrays}
 
-    def rows(self, values: AnyArray) -> Any:
-        """Return values (..., rows, N) in the other order; themselves, if that is the same."""
+    def all_to_user(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+        """Return arrays of the solver's order in the user's, where vectors do not turn."""
+        return AxisPermutation(self.axes.index(axis) for axis in range(3)).all_to_solver(arrays)
+
+    def to_solver(self, values: AnyArray) -> Any:
+        """Return values (..., rows, N) in the solver's order; themselves, if that is the same."""
         if self.is_identity or values.shape[-2] == 1:
             return values
         ordered = values.take(self.places(values.shape[-2]), axis=-2)
         return ordered if self.rotation is None else rotated(ordered, self.rotation)
 
-    def back(self, values: AnyArray, out: AnyArray) -> None:
-        """Write values (..., rows, N) of the other order in the caller's."""
+    def to_user(self, values: AnyArray, out: AnyArray) -> None:
+        """Write values (..., rows, N) of the solver's order in the user's."""
         if self.is_identity or values.shape[-2] == 1:
             out[...] = values
             return
@@ -84,7 +83,7 @@ class AxisPermutation:
 
     def density(self, dens: AnyArray, sources: Iterable[Any]) -> Any:
         """Return a density (rows, N), whose sources have rows that follow each other."""
-        rows, start = self.rows(dens), 0
+        rows, start = self.to_solver(dens), 0
         for source in sources if self.mirrors else ():
             if source.axial:  # it changes its sign in a mirror
                 rows[start : start + source.rows] *= -1
@@ -92,7 +91,7 @@ class AxisPermutation:
         return rows
 
     def places(self, rows: int) -> list[int]:
-        """Return the caller's row for each row in the other order.
+        """Return the user's row for each row in the solver's order.
 
         The rows are a number, one vector or two, a tensor, a vector and a tensor, a tensor and a
         number, or a number and a vector, perhaps with a tensor.

@@ -228,7 +228,7 @@ class Lattice:
         """Return the places of the axes in another box of the same axes."""
         return [other.axes.index(axis) for axis in self.axes]
 
-    def by_user(self, values: Array) -> Array:
+    def to_user(self, values: Array) -> Array:
         """Return values for each axis in the user's order."""
         return values[np.argsort(self.axes)]
 

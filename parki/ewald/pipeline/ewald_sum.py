@@ -167,7 +167,7 @@ class EwaldSum:
             if (late := self.pending) is not None:
                 if cached is not None and self._may_follow(cached, late):
                     cached.begin()
-                    arrays = self.task.order.arrays(late.distinct)
+                    arrays = self.task.order.all_to_solver(late.distinct)
                     if cached.place_async(self.task, self.lattice, arrays):
                         self.pipeline = cached
                         return
@@ -284,7 +284,7 @@ class EwaldSum:
             return False
         if not self._depends_on_no_values(new.task, cloud):
             return False
-        arrays = new.task.order.arrays(cloud.distinct)
+        arrays = new.task.order.all_to_solver(cloud.distinct)
         return self.pipeline.place_async(new.task, new.lattice, arrays)
 
     @staticmethod
@@ -328,7 +328,7 @@ class EwaldSum:
     def _as_placed(self, cloud: Cloud) -> Cloud:
         """Return a cloud with the points that are placed, whatever became of its arrays."""
         if self.task.order.rotation is None and not self.task.order.finer:
-            arrays = self.task.order.inverse.arrays(self.pipeline.copies(cloud.arrays))
+            arrays = self.task.order.all_to_user(self.pipeline.copies(cloud.arrays))
             cloud = replace(cloud, arrays=arrays, borrowed=False)
         return cloud.checked()
 
@@ -358,21 +358,21 @@ class EwaldSum:
         parts = rows if task.want == (*rows,) else stress.split(rows, task.want, task.xp)
         results = parts if strain is None else {**parts, "strain": strain}
         if motion is None:
-            pipeline.apply(self.solvers(values), results, watch)
+            pipeline.apply(self.to_solver(values), results, watch)
         else:
             in_order = order.matrix @ motion @ order.matrix.T
-            pipeline.apply_changed(self.solvers(values), results, in_order)
+            pipeline.apply_changed(self.to_solver(values), results, in_order)
         if parts is not rows:
             stress.combine(rows, parts)
             for name in rows.keys() - {*task.want, *stress.MADE}:
                 rows[name].fill(0)
         if not order.is_identity:
             for array in rows.values() if strain is None else (*rows.values(), strain):
-                order.back(array.copy(), array)
+                order.to_user(array.copy(), array)
 
-    def solvers(self, values: AnyArray) -> Any:
+    def to_solver(self, values: AnyArray) -> Any:
         """Return densities (k, rows, N) in the order of the pipeline's axes and in its unit."""
-        ordered = values if self.task.order.is_identity else self.task.order.rows(values)
+        ordered = values if self.task.order.is_identity else self.task.order.to_solver(values)
         if self.task.sum.lengths is None or self.pipeline.setup is None:
             return ordered
         return self.pipeline.setup.measured(ordered)

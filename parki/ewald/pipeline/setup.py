@@ -115,7 +115,7 @@ class Setup:
     @property
     def grid(self) -> tuple[int, ...]:
         """Grid points along each of the user's axes."""
-        return tuple(self.solver_box.lattice.by_user(np.array(self.mesh.padding.grid)).tolist())
+        return tuple(self.solver_box.lattice.to_user(np.array(self.mesh.padding.grid)).tolist())
 
     def within(self, solver_box: SolverBox) -> Setup | None:
         """Return the set-up for a box of perhaps other tilts; None if the grid does not fit."""

@@ -214,17 +214,17 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
     @staticmethod
     def _box_of(options: EwaldOptions, lattice: Lattice) -> NDArray[np.float64]:
         """Return the lengths, or the vectors, of a box of these options."""
-        lengths = lattice.by_user(lattice.sides)
+        lengths = lattice.to_user(lattice.sides)
         if options.gap is not None:
             lengths[2] = options.gap
         elif options.walled:  # the box of the sums reaches below the wall
-            lengths[2] += lattice.by_user(lattice.origin)[2]
+            lengths[2] += lattice.to_user(lattice.origin)[2]
         return np.array(options.with_lengths(lengths), dtype=float)
 
     @property
     def origin(self) -> NDArray[np.float64]:
         """Corner of the box, shape (3,)."""
-        return self.points.lattice.by_user(self.points.lattice.origin)
+        return self.points.lattice.to_user(self.points.lattice.origin)
 
     @property
     def setup(self) -> Setup | None:

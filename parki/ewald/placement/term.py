@@ -179,10 +179,10 @@ class PlacedTerm:
         order, task = self.task.order, self.task
         if not self.transposes or not self.transposes[0].task.alike(task):
             self.transposes[:] = [Transpose(task)]
-        ordered = {name: order.rows(array) for name, array in values.items()}
+        ordered = {name: order.to_solver(array) for name, array in values.items()}
         back = self.transposes[0](self.sum.points, self.sum.pipeline, ordered)
         if not order.is_identity:
-            order.back(back.copy(), back)
+            order.to_user(back.copy(), back)
         return back
 
     # ------------------------------------------------------------------ views

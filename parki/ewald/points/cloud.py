@@ -309,7 +309,7 @@ class SurveyedCloud(Cloud):
             return self
         return replace(
             self,
-            arrays=order.arrays(self.arrays),
+            arrays=order.all_to_solver(self.arrays),
             extents=self.extents[:, order.axes],
             all_extents=self.all_extents[:, order.axes],
             source_extents=self.source_extents[:, order.axes],

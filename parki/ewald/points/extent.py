@@ -96,7 +96,7 @@ def _checked(lattice: Lattice) -> Lattice:
     """Refuse a box whose edges differ too much."""
     box = lattice.sides
     if box.max() > MOST_SLENDER * box.min():
-        x, y, z = lattice.by_user(box)
+        x, y, z = lattice.to_user(box)
         raise ParkiValueError(
             f"the points span {x:.3g} x {y:.3g} x {z:.3g}, edges that differ by more than a factor "
             f"of {MOST_SLENDER:g}; give the lengths of the free axes in box, or leave out far "
@@ -131,8 +131,8 @@ def outgrown(options: EwaldOptions, lattice: Lattice, extents: Any) -> Any:
     if not len(extents) or None not in options.box:
         return None
     low, high = extents.min(axis=0), extents.max(axis=0)
-    first = lattice.by_user(lattice.origin)
-    last = first + lattice.by_user(lattice.sides)
+    first = lattice.to_user(lattice.origin)
+    last = first + lattice.to_user(lattice.sides)
     free = np.array([length is None for length in options.box])
     left = free & ((low < first) | (high > last))
     if not left.any():
