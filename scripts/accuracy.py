@@ -31,17 +31,13 @@ from benchmarks.run import Run
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/helpers")]
 
+from clouds import BOXES, COHERENT, DENSITIES, FLAT, TILTED  # noqa: E402
 from contract import (  # noqa: E402
-    BOXES,
-    COHERENT,
-    DENSITIES,
-    FLAT,
     KERNELS,
     LARGE,
     LEAST,
     PERIODICITIES,
     SMALL,
-    TILTED,
     TOLERANCES,
     Case,
     costs_of_a_device,

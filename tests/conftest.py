@@ -35,10 +35,10 @@ SPACES = [
 # The files that take longest, the longest first, so that those that pytest-xdist hands out last are
 # short.
 LONGEST = (
-    "ranks distributed frameworks torch examples refused_updates executor p2p_cells moves "
-    "slopes docs wall_spheres surfaces offline_compile accuracy composite_derivatives cli shipped "
-    "rigid_spheres spheres regularised couplets in_precisions estimates concurrent p2p_lists "
-    "by_box upstream compiler"
+    "ranks distributed frameworks torch_compiled torch examples refused_updates executor "
+    "p2p_cells moves slopes docs programs wall_spheres surfaces offline_compile accuracy "
+    "composite_derivatives cli shipped rigid_spheres spheres regularised couplets in_precisions "
+    "estimates concurrent p2p_lists by_box upstream compiler"
 ).split()
 
 

@@ -16,19 +16,17 @@ from typing import Any
 import flat
 import numpy as np
 import pytest
+from clouds import FLAT, TILTED, edges_of
 from contract import (
-    FLAT,
     KERNELS,
     LARGE,
     LEAST,
     PERIODICITIES,
     SHARED,
     SMALL,
-    TILTED,
     Case,
     Outcome,
     costs_of_a_device,
-    edges_of,
     fields_of,
     rms,
     sweep,

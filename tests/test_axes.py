@@ -11,7 +11,8 @@ import json
 
 import numpy as np
 import pytest
-from contract import cloud, rms
+from clouds import cloud
+from contract import rms
 from few import FEW
 from sphere_reference import mobility
 

@@ -11,7 +11,8 @@ import flat
 import numpy as np
 import pytest
 import scipy.sparse.linalg
-from contract import BOXES, call_of, cloud, error_over_promise
+from clouds import BOXES, cloud
+from contract import call_of, error_over_promise
 from few import FEW
 
 import parki

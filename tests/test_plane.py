@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract import cloud, error_over_promise
+from clouds import cloud
+from contract import error_over_promise
 
 import parki
 from parki.ewald.far.gauge import MODES

@@ -8,7 +8,8 @@ from pathlib import Path
 import flat
 import numpy as np
 import pytest
-from contract import BOXES, cloud, error_over_promise, promise, rms, rounding
+from clouds import BOXES, cloud
+from contract import error_over_promise, promise, rms, rounding
 from few import USUAL
 from scipy.special import erf
 

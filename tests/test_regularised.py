@@ -8,7 +8,8 @@ import pickle
 
 import numpy as np
 import pytest
-from contract import FLAT, SMALL, Case, assert_promised, costs_of_a_device, edges_of, rms, sweep
+from clouds import FLAT, edges_of
+from contract import SMALL, Case, assert_promised, costs_of_a_device, rms, sweep
 from few import wanted
 from scipy.special import erf, kv
 

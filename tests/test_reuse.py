@@ -9,7 +9,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
-from contract import BOXES, cloud
+from clouds import BOXES, cloud
 
 import parki
 from parki.ewald.choice.reuse import lasting, suit

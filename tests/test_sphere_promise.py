@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from contract import _rounding, cloud, costs_of_a_device, edges_of, rms
+from clouds import cloud, edges_of
+from contract import _rounding, costs_of_a_device, rms
 from scipy.spatial.distance import pdist
 from sphere_reference import mobility
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+EXAMPLES = sorted((DOCS / "examples").glob("*.md"))
+MARKDOWN = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 PLAIN, GPU, RANKS, BOTH = "plain", "gpu", "ranks", "gpu and ranks"
 

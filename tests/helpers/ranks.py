@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from contract import KERNELS, cloud, fields_of
+from clouds import cloud
+from contract import KERNELS, fields_of
 from degrees import few_degrees
 from ranks_failures import ending, failures, needed, threads, tiles
 from ranks_shared import Memory

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contract import cloud
+from clouds import cloud
 from ranks_shared import Memory, attempt, tell
 
 import parki
