@@ -85,6 +85,14 @@ def test_channel_of_spheres():
     assert many.flux < 0.5
 
 
+def test_monolayer(picture):
+    """Spheres sink, and diffuse along the walls as one that is alone at the same height."""
+    found = load("monolayer").main(36, 12, str(picture))
+    assert found.expected < found.heights[-1] < found.heights[0]
+    assert found.diffusion == pytest.approx(found.alone, rel=0.1)
+    assert 0.55 < found.alone < 0.75
+
+
 def test_electrodes():
     """Ions go to the plates, which take up more charge than without ions."""
     found = load("electrodes").main(steps=200)

@@ -48,7 +48,8 @@ FOLDERS = {
     ),
     "cases": _modules(
         "floor:floor first_sums:first_sums several:plans tilted:plans "
-        "derivatives:plans calls:calls trace:trace small_sums:sanitized small_steps:sanitized"
+        "derivatives:plans walls:walls calls:calls trace:trace small_sums:sanitized "
+        "small_steps:sanitized"
     ),
 }
 
