@@ -220,6 +220,8 @@ def test_spheres_walls_and_boxes(size):
         "good": "",
         "below": last + "trg reaches to -1 along axis 2, below the wall at 0",
         "one rank": f"wall is no-slip on rank {size - 1}, but None on rank 0",
+        "slit": "comm was given, but wall is ('no-slip', 'no-slip'); between two walls a plan has",
+        "spheres in a slit": "comm was given, but wall is ('no-slip', 'no-slip')",
     }
     seen = {each["case"]: each["seen"] for each in found if "seen" in each}
     assert {*seen} == {*words}

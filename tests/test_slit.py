@@ -254,6 +254,12 @@ REFUSED = {
     "systems was given, .* a plan has one system": lambda: call(systems=([0, 12], [0, 20])),
     "boxes was given, but wall is": lambda: call(boxes=[BOX]),
     "'box' was given, .* there are first derivatives": lambda: derived(wrt=("box",)),
+    r"wall is \('no-slip', 'no-slip'\), but rigid spheres have no": lambda: parki.RigidSpheres(
+        inside(5, margin=0.1), 0.1, options()
+    ),
+    r"wall is \('no-slip', 'no-slip'\), but near pairs of images": lambda: parki.LayerPlan(
+        "stokes_sl", parki.Surface.ellipsoids([[0.5]] * 3, [0.1] * 3, order=3), options=options()
+    ),
 }
 
 

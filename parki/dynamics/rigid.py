@@ -110,7 +110,7 @@ class RigidSpheres(Solving):
             )
         if given.walled:
             raise ParkiValueError(
-                'wall is "no-slip", but rigid spheres have no stresslets near a wall; take '
+                f"wall is {given.wall!r}, but rigid spheres have no stresslets near a wall; take "
                 "parki.Spheres"
             )
         self.viscosity = viscosity

@@ -90,8 +90,8 @@ class SurfaceLayer(MadeAnew):
         one_of("want", want, [result for name, result in LAYERS if name == kernel])
         if options.walled:
             raise ParkiValueError(
-                "wall is 'no-slip', but near pairs of images in a wall are not corrected; sum by "
-                "parki.Plan, and keep bodies three node distances away from the wall"
+                f"wall is {options.wall!r}, but near pairs of images in a wall are not corrected; "
+                "sum by parki.Plan, and keep bodies three node distances away from the wall"
             )
         if SUMS[kernel].normals and options.dl_mean is None and all(options.periodic):
             options = replace(options, dl_mean="flux")

@@ -105,7 +105,7 @@ def spheres(comm: Any, space: str = "CPU") -> None:
 
 
 def wall(comm: Any, space: str = "CPU") -> None:
-    """Fail on one rank: a target of it is below the wall, or it alone has one."""
+    """Fail on one rank: a target of it is below the wall, or it alone has one; or on all."""
     memory, last = Memory(space, comm), comm.rank == comm.size - 1
     points = memory.send(np.random.default_rng(comm.rank).random((3, 10)))
     options = parki.EwaldOptions(2, (1, 1, 1), 1e-3, wall="no-slip")
@@ -113,6 +113,9 @@ def wall(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "below", lambda: distributed.Plan("stokes_sl", bad, points, options, comm=comm))
     own = replace(options, wall="no-slip" if last else None)
     attempt(comm, "one rank", lambda: distributed.Plan("stokes_sl", points, points, own, comm=comm))
+    slit = replace(options, wall=("no-slip", "no-slip"))
+    attempt(comm, "slit", lambda: distributed.Plan("stokes_sl", points, points, slit, comm=comm))
+    attempt(comm, "spheres in a slit", lambda: distributed.Spheres(points, 0.0, slit, comm=comm))
 
 
 # --- boxes ----------------------------------------------------------------------------------------
