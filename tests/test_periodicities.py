@@ -8,7 +8,7 @@ from contract import rms
 
 import parki
 from parki import ParkiTypeError, ParkiValueError
-from parki.ewald.pipeline import arrival
+from parki.ewald.pipeline import arrival, one_shot
 from parki.ewald.sums import SUMS
 
 TOLERANCE = 1e-10
@@ -317,3 +317,24 @@ def test_a_box_of_jax_beside_boxes():
         parki.jax.laplace(
             points, points, np.ones(4), box=jax.numpy.ones(3), periodicities=[3, 3], **how
         )
+
+
+def test_forces_are_of_the_sum_itself(rng, monkeypatch):
+    """In PyTorch the backward pass takes what each group's sum has saved, and sums nothing."""
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    points, charges, how = batch(rng)
+    sums, made = [], one_shot.EwaldSum
+    monkeypatch.setattr(one_shot, "EwaldSum", lambda *a, **k: sums.append(a) or made(*a, **k))
+    options = {"rows": False, "tolerance": 1e-8, **how, "systems": how["systems"].tolist()}
+    exact = parki.energy(points, charges, **options)
+    for weights, times in ((np.ones(len(SYSTEMS)), 1), (rng.random(len(SYSTEMS)), 2)):
+        x, q = (torch.tensor(each, requires_grad=True) for each in (points, charges))
+        sums.clear()
+        energies = parki.torch.energy(x, q, **options)
+        (energies * torch.tensor(weights)).sum().backward()
+        assert len(sums) == 5 * times  # other weights are another density
+        scales = np.repeat(weights, np.diff(how["systems"]))
+        np.testing.assert_allclose(x.grad, -scales * exact.forces, atol=1e-6 * abs(x.grad).max())
+        np.testing.assert_allclose(q.grad, scales * exact.potentials, atol=1e-7)

@@ -6,13 +6,16 @@ See `symmetric`. An energy with its forces, and with its stress, is one sum.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.overflow import passed_on
 from parki.ewald.derivatives.symmetric import derivatives, is_symmetric, multiple
 from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import result_shape
+from parki.ewald.points.request import SumRequest
 from parki.interchange import as_array, as_given
 from parki.memory import telling
 from parki.settings import read_once
@@ -23,9 +26,13 @@ NAMES = ("u", "grad_u", "strain")
 
 
 def saves(kernel: str, options: EwaldOptions, batch: Batch, names: frozenset[str]) -> bool:
-    """Return whether a sum of one density, with inputs of these names, has such derivatives."""
+    """Return whether a sum of one density, with inputs of these names, has such derivatives.
+
+    Systems in boxes of their own have none by these.
+    """
     plain = options.expert == options.of_derivatives.expert
-    return plain and is_symmetric(kernel, options, batch, names)
+    plain = plain and (batch.boxes is None or "box" not in names)
+    return plain and is_symmetric(kernel, options, batch._replace(boxes=None), names)
 
 
 @telling
@@ -34,21 +41,39 @@ def summed(
 ) -> tuple[AnyArray, ...]:
     """Return a sum and what is saved of it, by `NAMES`; the last one only where a box is given."""
     points, strained = as_array("trg", inputs["trg"]), "box" in inputs
-    summed = sum_once(
-        kernel,
-        points,
-        points,
-        inputs["dens"],
-        None,
-        options,
-        want=("u", "grad_u"),
-        systems=batch.systems,
-        strained=strained,
-    )
+    summed = _summed(kernel, options, batch, points, inputs["dens"], strained=strained)
     if not strained:
         return tuple(summed)
     results, strain = summed
     return (*results, as_given(strain, inputs["dens"]))
+
+
+def _summed(
+    kernel: str,
+    options: EwaldOptions,
+    batch: Batch,
+    x: AnyArray,
+    dens: AnyArray,
+    *,
+    strained: bool = False,
+) -> Any:
+    """Return the sum of a density and its gradients; in one box perhaps with more, as `sum_once`."""
+    want = NAMES[:2]
+    if batch.boxes is not None:
+        in_boxes = InBoxes.checked(
+            SumRequest.of(kernel, want, options),
+            x,
+            x,
+            None,
+            options,
+            boxes=batch.boxes,
+            systems=batch.systems,
+            exclude=None,
+        )
+        return in_boxes.summed(dens)
+    return sum_once(
+        kernel, x, x, dens, None, options, want=want, systems=batch.systems, strained=strained
+    )
 
 
 def pulled(
@@ -88,9 +113,9 @@ def pulled(
     )
 
     def run(lists: list[Arrays], fixed: Arrays) -> dict[str, AnyArray]:
-        w, x, want = lists[0]["values"], there["trg"], NAMES[:2]
-        sums = sum_once(kernel, x, x, w, None, options, want=want, systems=batch.systems)
-        of_values = dict(zip(want, sums, strict=True))
+        w = lists[0]["values"]
+        sums = _summed(kernel, options, batch, there["trg"], w)
+        of_values = dict(zip(NAMES[:2], sums, strict=True))
         return derivatives(
             kernel,
             options,
