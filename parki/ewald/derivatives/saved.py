@@ -57,7 +57,7 @@ def _summed(
     *,
     strained: bool = False,
 ) -> Any:
-    """Return the sum of a density and its gradients; in one box perhaps with more, as `sum_once`."""
+    """Return the sum of a density and its gradients; in one box as `sum_once` does."""
     want = NAMES[:2]
     if batch.boxes is not None:
         in_boxes = InBoxes.checked(
