@@ -95,7 +95,7 @@ def test_named_machines(tmp_path):
 
 
 def test_what_would_fit_is_said(monkeypatch):
-    monkeypatch.setattr("parki.prediction.free_memory", lambda _: 1e8)
+    monkeypatch.setattr("parki.prediction.sums.free_memory", lambda _: 1e8)
     found = parki.estimate("stokes_comb", 1e6, **CUBE)
     assert found.fitting and "would fit: " in str(found)
 

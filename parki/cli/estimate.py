@@ -18,7 +18,8 @@ from parki.cli.arguments import (
     whole,
 )
 from parki.cli.eval import length, periodicity, vectors
-from parki.prediction import NAMED, SPHERES, estimate
+from parki.prediction import SPHERES, estimate
+from parki.prediction.sums import NAMED
 from parki.runtime.spaces import space_name
 
 DESCRIPTION = """\
