@@ -15,9 +15,9 @@ from parki.dynamics.conjugate import Show
 from parki.dynamics.placed import Placed, same_shapes
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
-from parki.interchange import as_array, library_of, to_host
+from parki.interchange import library_of
 from parki.memory import telling
-from parki.runtime import ExecutionSpace, get_execution_space
+from parki.runtime import get_execution_space
 from parki.solving import rotations
 from parki.suspensions import noise
 from parki.suspensions.fluid import Solving, operator_product
@@ -28,7 +28,6 @@ from parki.typing import (
     Array,
     ArrayT,
     Box,
-    DType,
     OptionKeywords,
     Seed,
     Unpack,
@@ -119,7 +118,7 @@ class RigidBodies(Solving):
         self._dtype, self.viscosity = dtype, viscosity
         self.accuracy = min(options.tolerance, LOOSEST) if accuracy is None else accuracy
         self._kinds, radii = same_shapes(space.array_module, dtype, self.shapes, self.which)
-        placed = self._place(space, array, quaternions, dtype)
+        placed = Placed.checked(space, self._kinds, array, quaternions, dtype)
         with by_words(self.words):
             self._spheres = Blobs(placed.blobs, radii, options)
         self._mobility = self._spheres.mobility
@@ -128,16 +127,6 @@ class RigidBodies(Solving):
     def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         names = {"which": self.which, "viscosity": self.viscosity, "accuracy": self.accuracy}
         return (self.shapes, self.positions, self.quaternions, self.options), names
-
-    def _place(
-        self, space: ExecutionSpace, positions: AnyArray, quaternions: AnyArray, dtype: DType
-    ) -> Placed:
-        xp = space.array_module
-        if not bool(xp.isfinite(positions).all()):
-            raise ParkiValueError("positions contains NaN or infinite numbers")
-        unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
-        unit = xp.asarray(to_host(unit) if xp is np else unit)
-        return Placed(space, self._kinds, positions.astype(np.float64), unit, dtype)
 
     @property
     def _placed(self) -> Placed:
@@ -185,21 +174,8 @@ class RigidBodies(Solving):
         array, shape (3, N)
             At the blobs, one body after the other.
         """
-        several = vectors if isinstance(vectors, (list, tuple)) and len(self.shapes) > 1 else None
-        per_shape = [vectors] if several is None else list(several)
-        if len(per_shape) != len(self.shapes):
-            raise ParkiValueError(
-                f"vectors has {len(per_shape)} arrays; expected {len(self.shapes)}"
-            )
-        xp, dtype = self._placed.xp, self._placed.dtype
-        own = [xp.asarray(as_array("vectors", each)).astype(dtype) for each in per_shape]
-        for each, shape in zip(own, self.shapes, strict=True):
-            if each.shape != (3, shape.n):
-                raise ParkiValueError(
-                    f"vectors has shape {each.shape}; expected {(3, shape.n)}, for the blobs of a "
-                    "shape"
-                )
-        return self._back(self._placed.in_lab(own))
+        several = isinstance(vectors, (list, tuple)) and len(self.shapes) > 1
+        return self._back(self._placed.in_lab(list(vectors) if several else [vectors]))
 
     # ------------------------------------------------------------------ places
     @alone
@@ -222,16 +198,15 @@ class RigidBodies(Solving):
             If there are more or fewer bodies, or they are impossible. Then nothing moves.
         """
         old = self._placed
-        given = like_points("positions", positions, self._first.space, old.dtype)
-        if given.shape != old.positions.shape:
+        centres = like_points("positions", positions, self._first.space, old.dtype)
+        if centres.shape != old.positions.shape:
             raise ParkiValueError(
-                f"positions has shape {given.shape}; expected {tuple(old.positions.shape)}, one "
+                f"positions has shape {centres.shape}; expected {tuple(old.positions.shape)}, one "
                 "for each of the bodies; make new RigidBodies for another number"
             )
         quaternions = old.quaternions if quaternions is None else quaternions
-        self._move(
-            self._place(old.space, given, quaternions, old.dtype), library_of(positions), box
-        )
+        placed = Placed.checked(old.space, self._kinds, centres, quaternions, old.dtype)
+        self._move(placed, library_of(positions), box)
 
     @alone
     def move(self, moves: Array, turns: Array | None = None, *, box: Box | None = None) -> None:

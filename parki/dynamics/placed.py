@@ -15,7 +15,8 @@ import numpy as np
 from parki.core import RecordedSteps
 from parki.dynamics.conjugate import dot
 from parki.dynamics.shapes import BodyShape
-from parki.interchange import real_name, to_host
+from parki.errors import ParkiValueError
+from parki.interchange import as_array, real_name, to_host
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.solving import rotations
 from parki.solving.search import threads
@@ -97,6 +98,23 @@ class Placed:
             arms += positions.T[kind.bodies][:, :, None]
             self.blobs[:, kind.blobs] = arms.transpose(1, 0, 2)
 
+    @classmethod
+    def checked(
+        cls,
+        space: ExecutionSpace,
+        kinds: list[SameShape],
+        positions: AnyArray,
+        quaternions: AnyArray,
+        dtype: DType,
+    ) -> Placed:
+        """Return bodies at places that a user gave, or refuse these."""
+        xp = space.array_module
+        if not bool(xp.isfinite(positions).all()):
+            raise ParkiValueError("positions contains NaN or infinite numbers")
+        unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
+        unit = xp.asarray(to_host(unit) if xp is np else unit)
+        return cls(space, kinds, positions.astype(np.float64), unit, dtype)
+
     def recorded(self, steps: RecordedSteps) -> Placed:
         """Return the same bodies, their arrays where steps that are recorded find them."""
         other = copy.copy(self)
@@ -153,11 +171,27 @@ class Placed:
             rotated[:, kind.blobs] = self.xp.matmul(rotation[kind.bodies], own).transpose(1, 0, 2)
         return rotated, self.xp.einsum("bij,tjb->tib", rotation, motions)
 
-    def in_lab(self, vectors: list[Any]) -> Any:
-        """Return vectors (3, n) in the frames of each shape as vectors (3, N) in the lab's."""
+    def in_lab(self, vectors: list[AnyArray]) -> Any:
+        """Return vectors (3, n) in the frames of each shape as vectors (3, N) in the lab's.
+
+        Raises
+        ------
+        ParkiValueError
+            If there are not as many, or of another shape than (3, n).
+        """
+        if len(vectors) != len(self.kinds):
+            raise ParkiValueError(f"vectors has {len(vectors)} arrays; expected {len(self.kinds)}")
+        rows = [self.xp.asarray(as_array("vectors", each), self.dtype) for each in vectors]
+        for array, kind in zip(rows, self.kinds, strict=True):
+            if array.shape != (3, kind.shape.n):
+                raise ParkiValueError(
+                    f"vectors has shape {array.shape}; expected {(3, kind.shape.n)}, for the blobs "
+                    "of a shape"
+                )
         in_lab = self.xp.empty_like(self.arms)
-        for kind, own in zip(self.kinds, vectors, strict=True):
-            in_lab[:, kind.blobs] = self.xp.matmul(self.frames[kind.bodies], own).transpose(1, 0, 2)
+        for array, kind in zip(rows, self.kinds, strict=True):
+            rotated = self.xp.matmul(self.frames[kind.bodies], array)
+            in_lab[:, kind.blobs] = rotated.transpose(1, 0, 2)
         return in_lab
 
     # ------------------------------------------------------------------ each body alone
