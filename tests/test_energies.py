@@ -272,12 +272,12 @@ def test_refusals_name_what_was_given(error, words, wrong):
 )
 def test_one_pass_of_one_placement_has_the_virial(systems, box, monkeypatch):
     placed, convolved = [], []
-    place, convolve = Stages.__init__, Stages.convolve
+    place, convolve = Stages.__init__, Stages._far_field
     monkeypatch.setattr(
         Stages, "__init__", lambda own, *a, **k: placed.append(1) or place(own, *a, **k)
     )
     monkeypatch.setattr(
-        Stages, "convolve", lambda own, *a, **k: convolved.append(1) or convolve(own, *a, **k)
+        Stages, "_far_field", lambda own, *a, **k: convolved.append(1) or convolve(own, *a, **k)
     )
     how = {"periodicity": 3, "tolerance": 1e-9, "systems": systems, "virial": True, **box}
     found = parki.energy(POINTS, CHARGES, **how)

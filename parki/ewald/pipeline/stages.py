@@ -320,12 +320,19 @@ class Stages:
         """Return the field of densities whose grids there is memory for; add it to ``fields``.
 
         ``buffer`` has memory for the sorted density, if P2P uses the common one at the same time.
-        ``modes`` and ``changed`` are as for `convolve`.
+        ``modes`` takes what `FarStrain.of_modes` needs of the grid, and ``changed`` is as for
+        `FGC.multiply`.
         """
+        sums = None
+        if modes is not None:
+            sums = dict[int, Any]()
+            modes.append(sums)
         with watch("P2G"):
             grid, planes = self.spread(dens, buffer)
         with watch("FGC"):
-            field = self.convolve(grid, planes, len(dens), modes, changed)
+            fgc = self._grids[len(dens)][1] if len(dens) > 1 else self.fgc
+            plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
+            field = fgc.apply(grid, plane, sums, changed)
         if fields is not None:
             fields.append(field)
         return field
@@ -346,26 +353,6 @@ class Stages:
                 if self.plane is not None:
                     planes.append(self.plane.apply(ordered if self.p2g.sorts else part))
         return grid, planes
-
-    def convolve(
-        self,
-        grid: AnyArray,
-        planes: list[Any],
-        many: int = 1,
-        modes: list[dict[int, Any]] | None = None,
-        changed: Changed | None = None,
-    ) -> Any:
-        """Return the far field on the grid of as many densities, which `spread` has made.
-
-        ``modes`` takes what `FarStrain.of_modes` needs of the grid. None where nobody asks.
-        ``changed`` is as for `FGC.multiply`.
-        """
-        fgc, sums = self._grids[many][1] if many > 1 else self.fgc, None
-        if modes is not None:
-            sums = dict[int, Any]()
-            modes.append(sums)
-        plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
-        return fgc.apply(grid, plane, sums, changed)
 
     def gather(
         self, field: AnyArray, dens: AnyArray, results: dict[str, AnyArray], place: int = 0
