@@ -12,7 +12,7 @@ all pairs along, so that sums change slowly however close some points are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add, sub
@@ -60,25 +60,30 @@ def check_box(boxes: tuple[OwnBox, ...] | None, asked: str) -> None:
         )
 
 
-def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, EwaldOptions, Array]]:
-    """Yield the weights, the options and the matrices of points of a difference along a strain.
+def strained(
+    options: EwaldOptions, strain: Array, points: Mapping[str, AnyArray]
+) -> Iterator[tuple[float, EwaldOptions, dict[str, AnyArray]]]:
+    """Yield the weights, the options and the points of a difference along a strain.
 
     Parameters
     ----------
     options : EwaldOptions
     strain : array, shape (3, 3)
         Of points and box, ``dx_a = e_ab x_b``; none along free axes.
+    points : mapping of arrays, shape (3, N)
+        In double precision.
     """
     options, size = finer(options), float(np.linalg.norm(strain))
-    whole, edges = vectors_of(options), cast(Any, options.box)
+    vectors, edges = vectors_of(options), cast(Any, options.box)
     for number, weight in WEIGHTS.items() if size else ((0, 0.0),):
         for sign in (1, -1):
             moved = np.eye(3) + sign * number * STEP / (size or 1.0) * strain
-            rows = whole @ moved.T
+            rows = vectors @ moved.T
             straight = options.cell is None and not (rows - np.diag(rows.diagonal())).any()
             box = (rows.diagonal() if straight else rows).tolist()
             box = [None if old is None else new for old, new in zip(edges, box, strict=True)]
-            yield sign * weight * size / STEP, replace(options, box=box), moved
+            there = {name: np.asarray(moved, like=x) @ x for name, x in points.items()}
+            yield sign * weight * size / STEP, replace(options, box=box), there
 
 
 def finer(options: EwaldOptions) -> EwaldOptions:
@@ -141,7 +146,7 @@ def by_lattice(
                 for alone, t, s in one.by_system()
             ]
         )
-    whole = vectors_of(options)
+    vectors = vectors_of(options)
     moments = [
         (slopes[:, None].astype(np.float64) * points).sum(axis=-1) for points, slopes in moves
     ]
@@ -163,7 +168,7 @@ def by_lattice(
             derivative += _differences(one, dens, left, straight)
     derivative = ranks.sum(derivative)
     derivative *= np.outer(options.periodic, options.periodic)
-    return np.asarray(np.linalg.inv(whole).T @ derivative.T)
+    return np.asarray(np.linalg.inv(vectors).T @ derivative.T)
 
 
 def _strains(kind: Interaction) -> bool:
@@ -201,26 +206,27 @@ def _by_strains(one: OneSum, dens: AnyArray, values: AnyArray) -> Array:
 def _differences(one: OneSum, dens: AnyArray, values: dict[str, AnyArray], straight: bool) -> Array:
     """Return the derivative by strains of points and box, by differences along each."""
     options, norms = one.options, one.norms
-    same, marked = one.src is one.trg, isinstance(norms, tuple)
-    trg, src, dens = (a.astype(np.float64) for a in (one.trg, one.src, dens))
-    if norms is not None:
-        norms = tuple(m.astype(np.float64) for m in norms) if marked else norms.astype(np.float64)
+    arrays = {"trg": one.trg} if one.src is one.trg else {"trg": one.trg, "src": one.src}
+    points = {name: x.astype(np.float64) for name, x in arrays.items()}
+    if isinstance(norms, tuple):  # marks
+        norms = tuple(of_points.astype(np.float64) for of_points in norms)
+    elif norms is not None:
+        norms = norms.astype(np.float64)
+    dens = dens.astype(np.float64)
     density = dens.reshape((len(dens), *one.kind.density_shape(dens.shape[-1])))
     change = np.zeros((3, 3))
     request = np.eye(3) if straight else np.ones((3, 3))
     for place in np.argwhere(request * np.outer(options.periodic, options.periodic)):
         strain = np.zeros((3, 3))
         strain[tuple(place)] = 1
-        for weight, there, moved in strained(options, strain):
-            matrix = np.asarray(moved, like=trg)
-            points = matrix @ trg
+        for weight, in_box, there in strained(options, strain, points):
             results = sum_once(
                 one.kind.name,
-                points,
-                points if same else matrix @ src,
+                there["trg"],
+                there.get("src", there["trg"]),
                 density,
                 norms,
-                there,
+                in_box,
                 want=(*values,),
                 systems=one.systems,
                 exclude=one.labels,

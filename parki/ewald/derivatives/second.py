@@ -362,10 +362,9 @@ def along(
     if exact:
         total = changing(finer(options), double, others, strain)
     else:
-        for weight, there, moved in strained(options, strain):
-            matrix = np.asarray(moved, like=double["trg"])
-            points: Arrays = {n: matrix @ double[n] for n in ("trg", "src") if n in double}
-            for name, part in changing(there, {**double, **points}, others, None).items():
+        points: Arrays = {name: double[name] for name in ("trg", "src") if name in double}
+        for weight, in_box, there in strained(options, strain, points):
+            for name, part in changing(in_box, {**double, **there}, others, None).items():
                 total[name] = total.get(name, 0.0) + weight * part
     return {name: array.astype(inputs["trg"].dtype) for name, array in total.items()}
 
