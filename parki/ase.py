@@ -70,8 +70,8 @@ class Coulomb(Calculator):
     exclude : array_like of shape (N,), optional
         Labels of the atoms; pairs of equal labels, such as those of a molecule, are left out.
     **keywords
-        The fields of `parki.EwaldOptions` except axes and box: ``tolerance``, which bounds the
-        error of the potentials, ``execution_space`` and others.
+        The fields of `parki.EwaldOptions` except axes, box and walls: ``tolerance``, which bounds
+        the error of the potentials, ``execution_space`` and others.
 
     Raises
     ------
@@ -106,6 +106,12 @@ class Coulomb(Calculator):
                 raise ParkiTypeError(
                     f"{name} is given, but a calculator takes it from atoms.pbc and atoms.cell; "
                     "leave it out"
+                )
+        for name in ("wall", "voltage", "mean_flow"):
+            if keywords.get(name) is not None:
+                raise ParkiTypeError(
+                    f"{name} is given, but a calculator has no walls; leave it out, or take "
+                    "parki.energy, which has walls of metal and of dielectrics"
                 )
         self.charges = charges if callable(charges) or charges is None else _numbers(charges)
         self.kappa = kappa

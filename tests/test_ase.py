@@ -215,6 +215,8 @@ def test_impossible_atoms(name, value, message):
 def test_impossible_options():
     with pytest.raises(parki.ParkiTypeError, match="box is given, but a calculator takes it"):
         Coulomb(box=[1, 1, 1])
+    with pytest.raises(parki.ParkiTypeError, match="wall is given, but a calculator has no walls"):
+        Coulomb([1, -1], wall=("metal", "metal"))
     with pytest.raises(parki.ParkiTypeError, match="charges is a str; expected a number for each"):
         Coulomb("many")
     with pytest.raises(parki.ParkiValueError, match="tolerance"):
