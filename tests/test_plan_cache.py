@@ -100,7 +100,7 @@ def test_points_of_two_numbers_in_turn_keep_a_placement_each(space, cloud, monke
                 trg *= 0.9999  # so little that parameters suit
                 src *= 0.9999
         if space.on_device and not systems(3):
-            assert all(each.graph is not None for each, _ in _cache.values())
+            assert all(each.graph is not None for each, *_ in _cache.values())
         finer = EwaldOptions(3, [1, 1, 1], 1e-9)
         exact = parki.Plan("stokes_sl", trg / 0.9999, src / 0.9999, finer, systems=offsets)(dens)
         assert float(abs(found - exact).max()) < 1e-4 * float(abs(exact).max())
@@ -119,7 +119,7 @@ def test_what_is_kept_is_said(space, cloud):
     trg, src, dens = cloud()
     parki.stokes_sl(trg, src, dens, OPTIONS)
     plan = parki.Plan("stokes_sl", trg, src, OPTIONS)
-    said, held = describe_cache(), sum(each.holds for each, _ in _cache.values())
+    said, held = describe_cache(), sum(each.holds for each, *_ in _cache.values())
     assert "1 sums" in said and "1 plans" in said and f" {in_words(held)} of at most" in said
     assert held > plan.memory.parts["multiplier"]
     assert info.facts()["kept"] == said
@@ -151,7 +151,7 @@ def test_plans_leave_their_set_up_alone(space, cloud):
     second(dens)
     assert second.setup is first.setup
     assert bool((first(dens) == before).all()) or space.on_device
-    (each, _), stages = *_cache.values(), [plan.pipeline.stages for plan in (first, second)]
+    (each, *_), stages = *_cache.values(), [plan.pipeline.stages for plan in (first, second)]
     assert isinstance(each, OneDevice) and each.stages is None
     # They share the multiplier, whose memory is what is kept.
     assert stages[0].fgc.whole is stages[1].fgc.whole

@@ -203,14 +203,16 @@ PART = 1 / 4  # of the free memory, which those that are kept may take
 
 
 # What finished sums and new plans leave for the next ones like them, which would else choose
-# parameters, plan transforms and tabulate multipliers again; and the end of what each did last.
-_cache: dict[Key, tuple[Pipeline, Any]] = {}
+# parameters, plan transforms and tabulate multipliers again; the end of what each did last; and the
+# bytes that each holds, which do not change while it is kept.
+_cache: dict[Key, tuple[Pipeline | None, Any, float]] = {}
+NOTHING: tuple[None, None, float] = None, None, 0.0
 _allowed = [0.0]  # the most bytes for which there was room
 
 
 def peek_pipeline(task: Task, sizes: Sizes) -> Pipeline | None:
     """Return the pipeline that the last sum of one density left, which another may take first."""
-    return _cache.get(_key(task, sizes), (None, None))[0]
+    return _cache.get(_key(task, sizes), NOTHING)[0]
 
 
 def cached_pipeline(task: Task, sizes: Sizes | None) -> tuple[Pipeline | None, Any]:
@@ -221,13 +223,13 @@ def cached_pipeline(task: Task, sizes: Sizes | None) -> tuple[Pipeline | None, A
     where several are in turn, the memory of the one before: graphs are for one number of points.
     """
     key = _key(task, sizes)
-    pipeline, done = _cache.pop(key, (None, None))
+    pipeline, done, _ = _cache.pop(key, NOTHING)
     if pipeline is None:
         others = [other for other in list(_cache) if other[0] == key[0]]
         if len(others) >= ALTERNATING:
-            pipeline, done = _cache.pop(others[0], (None, None))
+            pipeline, done, _ = _cache.pop(others[0], NOTHING)
         elif others:
-            last, done = _cache.get(others[-1], (None, None))
+            last, done, _ = _cache.get(others[-1], NOTHING)
             pipeline = last and last.for_new_plans()
     setup = None if pipeline is None else pipeline.setup
     if setup is None or setup.parameters.problem.machine != machine(task.space, task.dtype):
@@ -252,7 +254,7 @@ def cache_pipeline(task: Task, sizes: Sizes | None, pipeline: Pipeline, done: An
     if not keeps(task):
         return
     new = _key(task, sizes)
-    _cache[new] = pipeline, done
+    _cache[new] = pipeline, done, pipeline.holds
     most, kind = MANY if new[0][3] else MOST, new[0][2:]
     for key in [key for key in list(_cache) if key[0][2:] == kind][:-most]:
         _cache.pop(key, None)
@@ -292,7 +294,7 @@ def describe_cache() -> str:
 
 
 def _held() -> float:
-    return sum(each.holds for each, _ in list(_cache.values()))
+    return sum(size for *_, size in list(_cache.values()))
 
 
 def _key(task: Task, sizes: Sizes | None) -> Key:
