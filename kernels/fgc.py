@@ -22,8 +22,8 @@ PRESSURE = False  # whether the pressure is, in the component after it
 SECOND_SOURCES = False  # whether a second grid has sources of the Laplacian
 SECOND_TARGETS = False  # whether a second grid takes the Laplacian of the first one
 TWICE = SECOND_SOURCES + SECOND_TARGETS > 0
-FRICTION = False  # whether M is over k^2 (k^2 + friction)
-PLANE = False  # whether ``plane`` has M (k^2 + friction) of the modes along the last axis
+BRINKMAN = False  # whether M is over k^2 (k^2 + alpha2)
+PLANE = False  # whether ``plane`` has M (k^2 + alpha2) of the modes along the last axis
 TILTED = False  # whether the axes of the box are not at right angles
 BOXES = False  # whether each system has a box of its own
 QUARTIC = True  # whether M is over k^4, or over k^2
@@ -49,7 +49,7 @@ def convolve(
     square2: pk.View1D[REAL],
     basis: pk.View2D[REAL],
     inverse_unit: REAL,
-    friction: REAL,
+    alpha2: REAL,
     plane: pk.View1D[REAL],
     sets: int,
     systems: int,
@@ -64,7 +64,7 @@ def convolve(
     half of each. M is scaled for velocities of POWER 1: what has one length less in its unit, as a
     pressure, is multiplied by ``inverse_unit``.
 
-    With FRICTION a pressure takes ``M (k^2 + friction)`` in place of ``M k^2``, and from ``plane``
+    With BRINKMAN a pressure takes ``M (k^2 + alpha2)`` in place of ``M k^2``, and from ``plane``
     for modes along the last axis.
 
     If TILTED, ``k`` are the grid's wavenumbers; the transpose of ``basis`` times them is the box's.
@@ -300,7 +300,7 @@ def tabulate(
     window2: pk.View1D[pk.double],
     basis: pk.View2D[pk.double],
     screening: pk.double,
-    friction: pk.double,
+    alpha2: pk.double,
     given: pk.View1D[pk.double],
     gamma: pk.View1D[pk.double],
     terms: int,
@@ -312,7 +312,7 @@ def tabulate(
 ):
     """Make M for mode i of a block of ``shape`` modes, from the squares of its wavenumbers.
 
-    M is ``strength`` (4 pi or 8 pi) over k^2 or ``k^2 (k^2 + friction)``, and 0 at k = 0; or the
+    M is ``strength`` (4 pi or 8 pi) over k^2 or ``k^2 (k^2 + alpha2)``, and 0 at k = 0; or the
     transform if GIVEN.
     The factors of the split and the windows multiply it. The split's factor is a polynomial of
     ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
@@ -347,7 +347,7 @@ def tabulate(
             else:
                 value = strength / kk
                 if QUARTIC:
-                    value = value / (kk + friction)
+                    value = value / (kk + alpha2)
             factor: pk.double = gamma[0]
             for t in range(1, terms):
                 factor = factor * (x - shift) + gamma[t]

@@ -1,6 +1,6 @@
 """From what acts on spheres, in eleven numbers, to densities of sums; and from sums to motions.
 
-A work item owns a sphere. Torques and stresslets make couplets, and gradients make angular
+A work item owns a sphere. Torques and stresslets make force dipoles, and gradients make angular
 velocities and rates of strain: `parki.dynamics.moments` has the basis.
 """
 
@@ -11,7 +11,7 @@ REAL = pk.double
 
 @pk.workunit
 def make_density(i: int, acts: pk.View2D[REAL], dens: pk.View2D[REAL]):
-    """Write the force and the couplet (12, N) of sphere i by ``acts`` (11, N)."""
+    """Write the force and the force dipole (12, N) of sphere i by ``acts`` (11, N)."""
     half: REAL = 0.7071067811865476
     sixth: REAL = 0.4082482904638631
     x: REAL = 0.5 * acts[3][i]

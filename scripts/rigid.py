@@ -4,7 +4,7 @@
     python scripts/rigid.py solves steps --points 20000    # some, with another number of spheres
     python scripts/rigid.py bodies --docs                  # the table of docs/bodies.md: minutes
 
-`sums` compares the fused sum of forces and couplets with velocities of `parki.Spheres`, over the
+`sums` compares the fused sum of forces and dipoles with velocities of `parki.Spheres`, over the
 number of spheres. `solves` counts products, and times how long pairs take in them, over the volume
 fraction. `steps` times a Brownian step and its parts. `bodies` counts products of spheres of 42
 blobs with gaps of at least 0.05 radii, turned at random, under random forces, at tolerance 1e-4.

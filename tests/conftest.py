@@ -37,8 +37,8 @@ SPACES = [
 LONGEST = (
     "ranks distributed frameworks torch_compiled torch examples refused_updates executor "
     "p2p_cells moves slopes docs programs wall_spheres surfaces offline_compile accuracy "
-    "composite_derivatives cli shipped rigid_spheres spheres regularised couplets in_precisions "
-    "estimates concurrent p2p_lists by_box upstream compiler"
+    "composite_derivatives cli shipped rigid_spheres spheres regularised force_dipoles "
+    "in_precisions estimates concurrent p2p_lists by_box upstream compiler"
 ).split()
 
 

@@ -170,6 +170,8 @@ REPLACED = {
     "planpoints": "Cloud",
     "TransposedCombination": "LinearCombination.transposed",
     "swapped_plan": "LinearCombination.transposed",
+    "couplet": "force dipole",
+    "couplets": "force dipoles",
 }
 # What prose may not say, either; the others are everyday words.
 TERMS = {"probe", "probes", "tilt", "mean_edge"}

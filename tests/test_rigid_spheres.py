@@ -11,7 +11,7 @@ from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.reference import two_spheres
-from parki.reference.rigid_spheres import COUPLETS, in_basis, moment_mobility, resistance
+from parki.reference.rigid_spheres import FORCE_DIPOLES, in_basis, moment_mobility, resistance
 from parki.runtime import get_execution_space
 from parki.solving import search
 
@@ -46,7 +46,7 @@ def cubic():
 
 # --- the mobility ---------------------------------------------------------------------------------
 def test_mobility_is_that_of_forces_torques_and_stresslets(dense):
-    assert off(moments.BASIS, COUPLETS) == 0
+    assert off(moments.BASIS, FORCE_DIPOLES) == 0
     options = parki.EwaldOptions(**OPEN)
     numbers = vectors(rows=11) * ([[1.0]] * 3 + [[0.1]] * 8)
     found = MomentMobility(POINTS, RADII, options).product(numbers)
@@ -66,7 +66,7 @@ def test_mobility_is_symmetric(periodicity):
 
 
 def test_mobility_in_single_precision_in_a_tall_box():
-    """Whose lowest modes along the free axis are summed apart, of forces and of couplets."""
+    """Whose lowest modes along the free axis are summed apart, of forces and of force dipoles."""
     points, numbers = POINTS * [[1], [1], [3]], vectors(rows=11) * ([[1.0]] * 3 + [[0.1]] * 8)
     how = {"periodicity": 2, "box": [1, 1, 3], "tolerance": 1e-4}
     exact, single = (
@@ -362,13 +362,13 @@ def test_solve_is_that_of_the_dense_matrix(free, dense):
     motion = free.solve(forces, torques, gradient=gradient)
     matrix = dense.reshape(55, 55) * free.factor
     acts = np.concatenate([forces, torques]).ravel()
-    strain = np.einsum("mij,ij->m", COUPLETS[3:], gradient)
+    strain = np.einsum("mij,ij->m", FORCE_DIPOLES[3:], gradient)
     wanted = -np.repeat(strain, 5) - matrix[30:, :30] @ acts
     five = np.linalg.solve(matrix[30:, 30:], wanted)
     moves = (matrix[:30, :30] @ acts + matrix[:30, 30:] @ five).reshape(6, 5)
     assert off(motion.velocities, moves[:3]) < 1e-7
     assert off(motion.turns, moves[3:]) < 1e-7
-    exact = np.einsum("mij,mn->ijn", COUPLETS[3:], five.reshape(5, 5))
+    exact = np.einsum("mij,mn->ijn", FORCE_DIPOLES[3:], five.reshape(5, 5))
     assert off(motion.stresslets, exact) < 1e-7
 
 

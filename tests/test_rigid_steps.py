@@ -7,7 +7,7 @@ from helpers.five_spheres import CUBE, OPEN, POINTS, RADII, SHEAR, off, vectors
 import parki
 from parki.dynamics import brownian, solver
 from parki.dynamics.moments import MomentMobility
-from parki.reference.rigid_spheres import COUPLETS, moment_mobility
+from parki.reference.rigid_spheres import FORCE_DIPOLES, moment_mobility
 
 PAIR = np.array([[0.3, 0.32], [0.4, 0.42], [0.3, 0.51]])
 
@@ -20,14 +20,14 @@ def cubic():
 @pytest.fixture
 def by_matrices(monkeypatch):
     """Mobilities by dense matrices, and two spheres with them."""
-    sizes = np.array([2.0] * 3 + [1.0] * 5)[:, None]  # of couplets in their basis
+    sizes = np.array([2.0] * 3 + [1.0] * 5)[:, None]  # of force dipoles in their basis
 
     def product(self, dens):
         count = dens.shape[-1]
         matrix = moment_mobility(self.points, self.radii).reshape(count, 11, count, 11)
-        numbers = sizes * np.einsum("mjk,jkn->mn", COUPLETS, dens[3:].reshape(3, 3, -1))
+        numbers = sizes * np.einsum("mjk,jkn->mn", FORCE_DIPOLES, dens[3:].reshape(3, 3, -1))
         found = np.einsum("injm,mj->ni", matrix, np.concatenate([dens[:3], numbers]))
-        return found[:3], np.einsum("mjk,mn->jkn", COUPLETS, sizes * found[3:])
+        return found[:3], np.einsum("mjk,mn->jkn", FORCE_DIPOLES, sizes * found[3:])
 
     monkeypatch.setattr(MomentMobility, "__call__", product)
     monkeypatch.setattr(brownian, "ROUGHLY", 1.0)

@@ -202,8 +202,8 @@ def test_without_friction_the_tables_are_those_of_stokes(split):
 
 
 def shapes(z):
-    """Return shape_0 to shape_4 of `kernels/blocks/friction.py` at one place, (1,) of any dtype."""
-    file = Path(__file__).parents[1] / "kernels" / "blocks" / "friction.py"
+    """Return shape_0 to shape_4 of `kernels/blocks/screened.py` at one place, (1,) of any dtype."""
+    file = Path(__file__).parents[1] / "kernels" / "blocks" / "screened.py"
     parts = {each.name: each for each in ast.parse(file.read_text()).body if hasattr(each, "name")}
     scope = {"table": [z], "r": z / z, "DEGREE": 0, "REAL": None}
     scope["pk"] = SimpleNamespace(exp=np.exp, fmin=np.minimum)

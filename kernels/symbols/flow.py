@@ -1,7 +1,7 @@
 """``u = M [k^2 A - k (k.A) + i k k^2 D]``, ``p = -i M k^2 (k.A)``: a Stokes flow.
 
 A are the first three components, D is the fourth one where there is one: sources and sinks. With
-FRICTION the M k^2 of pressures and of D is ``M (k^2 + friction)``.
+BRINKMAN the M k^2 of pressures and of D is ``M (k^2 + alpha2)``.
 """
 
 from kernels.blocks.mode import take_components, take_square, take_wavenumber
@@ -10,7 +10,7 @@ from parki.runtime.scopes import block
 
 @block(
     reads=(
-        "basis box f2 friction hat i0 i1 i2 im inverse_unit k0 k1 k2 m plane re square0 square1 "
+        "alpha2 basis box f2 hat i0 i1 i2 im inverse_unit k0 k1 k2 m plane re square0 square1 "
         "square2"
     ),
     writes="hat",
@@ -23,8 +23,8 @@ def multiply():
     take_components()
     a: REAL = x * a0 + y * a1 + z * a2
     b: REAL = x * b0 + y * b1 + z * b2
-    if FRICTION:
-        harmonic: REAL = m * (kk + friction)
+    if BRINKMAN:
+        harmonic: REAL = m * (kk + alpha2)
         if PLANE:
             if square0[i0] + square1[i1] <= 0.0:
                 harmonic = plane[f2]
@@ -32,14 +32,14 @@ def multiply():
                     harmonic = harmonic * inverse_unit
     if PRESSURE:
         scale: REAL = m * kk * inverse_unit
-        if FRICTION:
+        if BRINKMAN:
             scale = harmonic * inverse_unit
         pressure_re: REAL = scale * b
         pressure_im: REAL = 0.0 - scale * a
     if VELOCITY:
         # k (k.A) - i k k^2 D = k times this
         if COMPONENTS > 3:
-            if FRICTION:
+            if BRINKMAN:
                 sources: REAL = harmonic * hat[3][im]
                 sinks: REAL = harmonic * hat[3][re]
             else:
@@ -52,7 +52,7 @@ def multiply():
         hat[2][re] = m * (kk * a2 - z * a)
         hat[2][im] = m * (kk * b2 - z * b)
         if COMPONENTS > 3:
-            if FRICTION:
+            if BRINKMAN:
                 hat[0][re] = hat[0][re] - x * sources
                 hat[0][im] = hat[0][im] + x * sinks
                 hat[1][re] = hat[1][re] - y * sources

@@ -24,8 +24,8 @@ from scipy.special import gammaln
 
 MOST_TERMS = 1500  # of a series: a system of 4500 unknowns
 SQRT2, SQRT6 = math.sqrt(2), math.sqrt(6)
-# Couplets D of unit torques along the axes, D_ik = eps_ijk T_j / 2, and an orthonormal basis of
-# the stresslets, which are symmetric and have no trace.
+# Force dipoles D of unit torques along the axes, D_ik = eps_ijk T_j / 2, and an orthonormal basis
+# of the stresslets, which are symmetric and have no trace.
 _EPS = np.array(
     [[[(i - j) * (j - k) * (k - i) / 2 for k in range(3)] for j in range(3)] for i in range(3)]
 )
@@ -33,7 +33,7 @@ _XY, _XZ, _YZ = (
     (np.eye(3)[i][:, None] * np.eye(3)[j] + np.eye(3)[j][:, None] * np.eye(3)[i]) / SQRT2
     for i, j in ((0, 1), (0, 2), (1, 2))
 )
-COUPLETS = np.array(
+FORCE_DIPOLES = np.array(
     [
         *(_EPS.transpose(1, 0, 2) / 2),
         np.diag([1, -1, 0]) / SQRT2,
@@ -229,11 +229,13 @@ def _moments(m: int, radius: float, series: Any) -> Any:
 def in_basis(m: int) -> Any:
     """Return the vectors (22, k) of the module's motions of one m, of which there are two if m > 0.
 
-    Each sphere has U, W and E, in the basis of `COUPLETS`.
+    Each sphere has U, W and E, in the basis of `FORCE_DIPOLES`.
     """
     x, y, z = np.eye(3)
-    strains = np.array([(3 * np.outer(z, z) - np.eye(3)) / SQRT6, COUPLETS[6], COUPLETS[3]])
-    basis = np.einsum("mij,ij->m", COUPLETS[3:], strains[m])
+    strains = np.array(
+        [(3 * np.outer(z, z) - np.eye(3)) / SQRT6, FORCE_DIPOLES[6], FORCE_DIPOLES[3]]
+    )
+    basis = np.einsum("mij,ij->m", FORCE_DIPOLES[3:], strains[m])
     vectors = [np.r_[z, np.zeros(8)], np.r_[np.zeros(3), z, np.zeros(5)]]
     if m == 1:
         vectors = [np.r_[x, np.zeros(8)], np.r_[np.zeros(3), y, np.zeros(5)]]
@@ -245,7 +247,7 @@ def moment_mobility(points: Any, radii: Any) -> Any:
     """Return the mobility (11 N, 11 N) of spheres apart by forces, torques and stresslets.
 
     In free space, of Durlofsky, Brady and Bossis (1987). Each sphere has F, T, S and U, W, E, in
-    the basis of `COUPLETS`.
+    the basis of `FORCE_DIPOLES`.
     """
     count = points.shape[1]
     mobility = np.zeros((count, 11, count, 11))
@@ -259,9 +261,11 @@ def moment_mobility(points: Any, radii: Any) -> Any:
         squares |= {"cf": a * a / 5 + b * b / 3, "cc": (a * a + b * b) / 5}
         part = {name: _derivatives(r, size) for name, size in squares.items()}
         mobility[i, :3, j, :3] = part["ff"][0]
-        mobility[i, :3, j, 3:] = -np.einsum("ijk,mjk->im", part["fc"][1], COUPLETS)
-        mobility[i, 3:, j, :3] = np.einsum("ijk,mik->mj", part["cf"][1], COUPLETS)
-        mobility[i, 3:, j, 3:] = -np.einsum("ijkl,pik,qjl->pq", part["cc"][2], COUPLETS, COUPLETS)
+        mobility[i, :3, j, 3:] = -np.einsum("ijk,mjk->im", part["fc"][1], FORCE_DIPOLES)
+        mobility[i, 3:, j, :3] = np.einsum("ijk,mik->mj", part["cf"][1], FORCE_DIPOLES)
+        mobility[i, 3:, j, 3:] = -np.einsum(
+            "ijkl,pik,qjl->pq", part["cc"][2], FORCE_DIPOLES, FORCE_DIPOLES
+        )
     return mobility.reshape(11 * count, -1)
 
 

@@ -234,7 +234,7 @@ class Convolution:
         exact = None if basis is None else mesh.solver_box.basis_on(mesh.space, np.float64)
         values, fill = multiplier.tabulate(mesh.task, split, waves, window, ending, exact)
         if split.alpha:
-            arguments["friction"] = split.alpha**2
+            arguments["alpha2"] = split.alpha**2
             arguments["plane"] = xp.zeros(1, dtype=mesh.dtype)
             if mesh.periodicity == 2 and first == 0:
                 arguments["plane"] = self._plane(split, waves, window, exact)

@@ -85,7 +85,7 @@ def tabulate(
         end=factor.end,
         strength=symbol.strength,
         screening=split.screening,
-        friction=split.alpha**2,
+        alpha2=split.alpha**2,
         basis=basis,
         square0=squares[0],
         square1=squares[1],

@@ -2,8 +2,8 @@
 
 It is written as `parki.ewald.sums.written` does for the same symbol and sources, with functions of
 the distance for each kind of pair: forces and velocities are of shells, dipoles and gradients of
-balls. The block ``kernels/blocks/couplets.py`` has what overlaps. Tables have the smooth parts: of
-points, of the Laplacian of their field, and of its Laplacian.
+balls. The block ``kernels/blocks/force_dipoles.py`` has what overlaps. Tables have the smooth
+parts: of points, of the Laplacian of their field, and of its Laplacian.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ REST = PAIR._replace(
 )
 HEAD = '''"""{formula}"""
 
-from kernels.blocks.couplets import overlap, stay_apart, weigh_laplacians
+from kernels.blocks.force_dipoles import overlap, stay_apart, weigh_laplacians
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import begin_points, direction, distance, polynomial, variable
 from kernels.blocks.radii import take_radii

@@ -277,7 +277,7 @@ def brinkman(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int]
     """Return `radial` for Brinkman's equation.
 
     The singular part of b_n is a local variable, ``whole0`` for n = 0 and so on: see
-    ``kernels/blocks/friction.py``.
+    ``kernels/blocks/screened.py``.
     """
     screened = {place: x for place, x in places.items() if place[0] < HARMONIC}
     smooth_parts = {k: x for k, x in radial(screened, tables).items() if k[0] != "y"}

@@ -427,6 +427,6 @@ class Interaction:
         symbol, power = self.symbol, self.pair.power
         targets, sources = symbol.laplacians
         constants = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components, "POWER": power}
-        constants |= {"FRICTION": True} if symbol.alpha else {}
+        constants |= {"BRINKMAN": True} if symbol.alpha else {}
         constants |= {"SECOND_TARGETS": targets, "SECOND_SOURCES": sources}
         return constants | ({} if symbol.up is None else {"UP": symbol.up})

@@ -192,7 +192,7 @@ class Text:
         derivatives = self.differentiate() if self.fields.slopes else NO_SLOPES
         head = self.head.format(formula=self.formula())
         if self.symbol.screening:
-            head += f"\nfrom kernels.blocks.friction import {self.begin}"
+            head += f"\nfrom kernels.blocks.screened import {self.begin}"
         values = NO_VALUES if self.moved else self.interact()
         return "\n".join([head, "", *values, "", "", *derivatives, ""])
 

@@ -1,7 +1,7 @@
-"""Spheres of two radii that carry forces and couplets: their functions of the distance.
+"""Spheres of two radii that carry forces and their dipoles: their functions of the distance.
 
 All pairs follow from w, the mean of the distance over both surfaces: of shells, which forces and
-velocities are spread over, or of balls, which couplets and gradients are (target first: ss, sb, bs,
+velocities are spread over, or of balls, which dipoles and gradients are (target first: ss, sb, bs,
 bb). With ``b_n = (1/r d/dr)^(n+1) w`` the functions are b_n r^m: ``ss0 = b_0``, ``ss1 = b_1 r^2``,
 ``sb1 = b_1 r``, ``sb2 = b_2 r^3``, ``bb1 = b_1``, ``bb2 = b_2 r^2`` and ``bb3 = b_3 r^4``. With the
 radii a of the target and b of the source, A the larger and B the smaller one,

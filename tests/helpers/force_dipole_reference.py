@@ -1,8 +1,8 @@
-"""The mobility of spheres with forces and couplets by closed forms and dense Ewald sums.
+"""The mobility of spheres with forces and force dipoles by closed forms and dense Ewald sums.
 
 Forces, torques and stresslets of a few spheres of any radii, overlapping or not, over
 1 / (8 pi viscosity). It shares nothing with parki. All pairs follow from w, the mean of |r| over
-two shells ("s": forces, velocities) or balls ("b": couplets, gradients); w_n = (1/r d/dr)^n w.
+two shells ("s": forces, velocities) or balls ("b": force dipoles, gradients); w_n = (1/r d/dr)^n w.
 """
 
 import itertools
@@ -103,15 +103,15 @@ def smooth(a, b, r, largest, gamma):
     return np.array(found)
 
 
-def mobility(points, radii, forces, couplets, box=None):
+def mobility(points, radii, forces, dipoles, box=None):
     """Return velocities (3, N) and gradients (3, 3, N), in free space or in a box (rows, 3, 3)."""
     count = points.shape[1]
     u, g = np.zeros((3, count)), np.zeros((3, 3, count))
 
     def add(i, j, w, r):
-        flow, of_couplets, of_forces, second = blocks(w, r)
-        d, f = couplets[..., j], forces[:, j]
-        u[:, i] += flow @ f - np.einsum("ijk,jk->i", of_couplets, d)
+        flow, of_dipoles, of_forces, second = blocks(w, r)
+        d, f = dipoles[..., j], forces[:, j]
+        u[:, i] += flow @ f - np.einsum("ijk,jk->i", of_dipoles, d)
         g[..., i] += np.einsum("ijk,j->ik", of_forces, f) - np.einsum("ijlk,jl->ik", second, d)
 
     def gamma(k):
@@ -144,7 +144,7 @@ def mobility(points, radii, forces, couplets, box=None):
     phases = np.exp(1j * modes @ points)
     field = np.zeros((len(modes), 3), dtype=complex)
     for j, of in enumerate(both):
-        own = of["s"][:, None] * forces[:, j] - 1j * of["b"][:, None] * modes @ couplets[..., j].T
+        own = of["s"][:, None] * forces[:, j] - 1j * of["b"][:, None] * modes @ dipoles[..., j].T
         field += own * phases[:, j, None].conj()
     along = (field * modes).sum(axis=1) / size**2
     field = (field - along[:, None] * modes) * (

@@ -1,4 +1,4 @@
-"""Spheres of any radii with forces and couplets in one sum: torques and stresslets."""
+"""Spheres of any radii with forces and force dipoles in one sum: torques and stresslets."""
 
 import functools
 import tracemalloc
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.contract import assert_promised, costs_of_a_device
-from helpers.couplet_reference import mobility
+from helpers.force_dipole_reference import mobility
 from scipy.spatial.transform import Rotation
 
 import parki
@@ -18,7 +18,7 @@ from parki.ewald.split.prolate import Prolate
 
 BOX = np.array([1.2, 1.0, 0.9])
 LEANING = np.array([[1.1, 0.0, 0.0], [0.3, 1.0, 0.0], [-0.1, 0.2, 0.9]])
-# Turned, so that forces and couplets turn with the box, and velocities and gradients back.
+# Turned, so that forces and force dipoles turn with the box, and velocities and gradients back.
 TILTED = LEANING @ Rotation.from_rotvec([0.4, -0.9, 1.3]).as_matrix()
 RADII = 0.12, 0.05, 0.08, 0.08, 0.12
 COUNT = 10
@@ -26,7 +26,7 @@ WANT = ("u", "grad_u")
 
 
 def suspension(basis, seed=0):
-    """Return centres, radii, forces and couplets: all ways in which two spheres meet."""
+    """Return centres, radii, forces and force dipoles: all ways in which two spheres meet."""
     rng = np.random.default_rng(seed)
     points = basis.T @ rng.random((3, COUNT))
     radii = np.array(RADII * 2)
@@ -34,12 +34,12 @@ def suspension(basis, seed=0):
     points[:, 6] = points[:, 5] + [0.02, 0.0, 0.01]  # one within the other
     points[:, 3] = points[:, 2] + [0.0, 0.16, 0.0]  # touch, up to rounding
     points[:, 8] = points[:, 7]  # one in the place of another
-    forces, couplets = rng.standard_normal((3, COUNT)), rng.standard_normal((3, 3, COUNT))
-    return points, radii, forces, 0.05 * couplets
+    forces, dipoles = rng.standard_normal((3, COUNT)), rng.standard_normal((3, 3, COUNT))
+    return points, radii, forces, 0.05 * dipoles
 
 
-def density(forces, couplets):
-    return np.concatenate([forces, couplets.reshape(9, -1)])
+def density(forces, dipoles):
+    return np.concatenate([forces, dipoles.reshape(9, -1)])
 
 
 def plan_of(points, radii, want=WANT, **options):
@@ -94,9 +94,9 @@ def exact_of(case):
 )
 def test_mobility(case, tolerance, dtype):
     """Apart, touching, overlapping, nested and in one place; within the promise, and not by far."""
-    (points, radii, forces, couplets), options = given_of(case)
+    (points, radii, forces, dipoles), options = given_of(case)
     plan = plan_of(points.astype(dtype), radii, tolerance=tolerance, **options)
-    dens = density(forces, couplets).astype(dtype)
+    dens = density(forces, dipoles).astype(dtype)
     for error, promise in zip(errors(plan(dens), exact_of(case)), plan.promise(dens), strict=True):
         assert 1e-3 * promise < error <= promise
 
@@ -160,14 +160,14 @@ def test_pairs_that_begin_to_overlap_do_not_jump(distance):
 
 
 def test_exchanged_axes():
-    """The periodic axes come first in the solver, which exchanges the rows of couplets, too."""
-    points, radii, forces, couplets = suspension(np.diag(BOX))
+    """The periodic axes come first in the solver, which exchanges the rows of dipoles, too."""
+    points, radii, forces, dipoles = suspension(np.diag(BOX))
     how = {"tolerance": 1e-7, "box": [1.2, None, 0.9]}
-    dens = density(forces, couplets)
+    dens = density(forces, dipoles)
     u, g = plan_of(points, radii, periodicity=(True, False, True), **how)(dens)
     order, back = [0, 2, 1], [0, 2, 1]
     how["box"] = [1.2, 0.9, None]
-    dens = density(forces[order], couplets[order][:, order])
+    dens = density(forces[order], dipoles[order][:, order])
     v, h = plan_of(points[order], radii, periodicity=2, **how)(dens)
     for ours, theirs in ((u, v[back]), (g, h[back][:, back])):
         assert abs(ours - theirs).max() < 1e-6 * abs(theirs).max()
@@ -184,11 +184,11 @@ def test_free_axes(periodicity, box, of):
     radii = rng.choice([0.03, 0.09], 8) if of == "two radii" else np.full(8, 0.07)
     if periodicity == 2:
         box = np.array([*LEANING[:2], [0.0, 0.0, 1.0]])
-    forces, couplets = rng.standard_normal((3, 8)), 0.05 * rng.standard_normal((3, 3, 8))
+    forces, dipoles = rng.standard_normal((3, 8)), 0.05 * rng.standard_normal((3, 3, 8))
     how = {"periodicity": periodicity, "box": box}
     u = 4 / (3 * radii) * forces
-    g = 0.4 / radii**3 * (4 * couplets - couplets.swapaxes(0, 1))
-    g -= 0.4 / radii**3 * np.einsum("jjn->n", couplets) * np.eye(3)[..., None]
+    g = 0.4 / radii**3 * (4 * dipoles - dipoles.swapaxes(0, 1))
+    g -= 0.4 / radii**3 * np.einsum("jjn->n", dipoles) * np.eye(3)[..., None]
 
     def add(kernel, dens, weights=None):
         sums = parki.Plan(kernel, points, points, tolerance=1e-9, want=WANT, **how)
@@ -200,13 +200,13 @@ def test_free_axes(periodicity, box, of):
 
     for each in (
         add("stokes_sl", forces),
-        add("stokes_dipole", couplets),
+        add("stokes_dipole", dipoles),
         add("doublet", forces, radii**2 / 3),
-        add("doublet_dipole", couplets, radii**2 / 5),
+        add("doublet_dipole", dipoles, radii**2 / 5),
     ):
         u, g = u + each[0], g + each[1]
     plan = plan_of(points, radii, tolerance=1e-6, **how)
-    dens = density(forces, couplets)
+    dens = density(forces, dipoles)
     assert_promised(plan, dens, (u, g))
 
 
@@ -230,12 +230,12 @@ def test_measured_error(same):
     rng = np.random.default_rng(5)
     points, radii = rng.random((3, 400)), rng.lognormal(0, 0.3, 400)
     radii *= (0.6 / (4 * np.pi * (radii**3).sum())) ** (1 / 3)
-    forces, couplets = rng.standard_normal((3, 400)), 0.05 * rng.standard_normal((3, 3, 400))
+    forces, dipoles = rng.standard_normal((3, 400)), 0.05 * rng.standard_normal((3, 3, 400))
     if same:
-        forces[:], couplets[:] = 0.0, couplets[..., :1]
+        forces[:], dipoles[:] = 0.0, dipoles[..., :1]
     plan = plan_of(points, radii, periodicity=3, box=[1, 1, 1], tolerance=1e-4)
     fine = plan_of(points, radii, periodicity=3, box=[1, 1, 1], tolerance=1e-8)
-    dens = density(forces, couplets)
+    dens = density(forces, dipoles)
     for error, promise in zip(errors(plan(dens), fine(dens)), plan.promise(dens), strict=True):
         assert 0 < error <= promise
 
@@ -262,17 +262,17 @@ def test_tables_have_exact_integrals():
 
 def test_points_alone():
     """Radii of 0: the sums of points, without a sphere's own part."""
-    points, radii, forces, couplets = suspension(np.diag(BOX))
+    points, radii, forces, dipoles = suspension(np.diag(BOX))
     points = np.delete(points, 8, axis=1)
-    forces, couplets, radii = forces[:, 1:], couplets[..., 1:], 0 * radii[1:]
+    forces, dipoles, radii = forces[:, 1:], dipoles[..., 1:], 0 * radii[1:]
     options = parki.EwaldOptions(periodicity=3, box=BOX, tolerance=1e-6)
     found = plan_of(
         points, radii, **{n: getattr(options, n) for n in ("periodicity", "box", "tolerance")}
-    )(density(forces, couplets))
+    )(density(forces, dipoles))
     for name, ours in zip(WANT, found, strict=True):
         theirs = sum(
             parki.Plan(kernel, points, points, replace(options, tolerance=1e-8), want=name)(dens)
-            for kernel, dens in (("stokes_sl", forces), ("stokes_dipole", couplets))
+            for kernel, dens in (("stokes_sl", forces), ("stokes_dipole", dipoles))
         )
         np.testing.assert_allclose(ours, theirs, atol=1e-5 * abs(theirs).max())
 
