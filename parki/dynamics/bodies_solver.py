@@ -82,27 +82,27 @@ class BodyMotion:
 
 
 def motion(
-    placed: Placed, found: Solved, viscosity: float, back: Callable[[Any], Any]
+    placed: Placed, solution: Solved, viscosity: float, back: Callable[[Any], Any]
 ) -> BodyMotion:
     """Return a solution in physical units, in arrays of another library."""
-    moments = placed.moments(found.acts)
+    moments = placed.moments(solution.acts)
     moments = (moments + moments.transpose(1, 0, 2)) / 2
     third = (moments[0, 0] + moments[1, 1] + moments[2, 2]) / 3
     for axis in range(3):
         moments[axis, axis] -= third
     scale = placed.dtype.type(viscosity)
     velocities, turns, forces, moments = map(
-        back, (*found.moves, scale * found.acts, scale * moments)
+        back, (*solution.moves, scale * solution.acts, scale * moments)
     )
-    begin = found.acts, found.moves, placed
-    return BodyMotion(velocities, turns, forces, moments, found.products, found.error, begin)
+    begin = solution.acts, solution.moves, placed
+    return BodyMotion(velocities, turns, forces, moments, solution.products, solution.error, begin)
 
 
-def as_motion(name: str, given: Any) -> BodyMotion:
+def as_motion(name: str, value: Any) -> BodyMotion:
     """Return a motion of `parki.RigidBodies.solve`; refuse another value."""
-    if not isinstance(given, BodyMotion):
-        raise ParkiTypeError(f"{name} is {shown(given)}; expected what solve has returned")
-    return given
+    if not isinstance(value, BodyMotion):
+        raise ParkiTypeError(f"{name} is {shown(value)}; expected what solve has returned")
+    return value
 
 
 def begun(placed: Placed, start: AnyArray) -> tuple[Any, Any]:

@@ -41,12 +41,12 @@ class BlockProduct:
     def __init__(self, space: ExecutionSpace, slots: Slots, own: Any) -> None:
         self._kernel = kernel("resist", "multiply_blocks", space)
         self._count = slots.count
-        self.given = arrays_of(slots, 36, like=own) | {"own": own}
+        self.arguments = arrays_of(slots, 36, like=own) | {"own": own}
 
     def __call__(self, moves: AnyArray, acts: AnyArray) -> Any:
         """Write the product to ``acts``; return it."""
         self._kernel(
-            self._count, threads(self._count), arguments=self.given, moves=moves, acts=acts
+            self._count, threads(self._count), arguments=self.arguments, moves=moves, acts=acts
         )
         return acts
 
@@ -65,7 +65,7 @@ class PairProduct:
 
     def __init__(self, space: ExecutionSpace, pairs: Lubrication, scales: AnyArray) -> None:
         self._kernel, self._count = kernel("resist", "resist", space), pairs.count
-        self.given = arrays_of(pairs.slots, 14, like=scales)
+        self.arguments = arrays_of(pairs.slots, 14, like=scales)
         kernel("resist", "write_numbers", space)(
             pairs.first.size,
             threads(pairs.first.size),
@@ -75,8 +75,8 @@ class PairProduct:
             axes=pairs.axes,
             blocks=pairs.rows,
             scales=scales,
-            numbers=self.given["numbers"],
-            others=self.given["others"],
+            numbers=self.arguments["numbers"],
+            others=self.arguments["others"],
         )
 
     def __call__(
@@ -91,7 +91,7 @@ class PairProduct:
         Arrays are (6, N).
         """
         own = {"moves": moves, "acts": acts, "unit": unit, "sign": sign}
-        self._kernel(self._count, threads(self._count), arguments=self.given | own)
+        self._kernel(self._count, threads(self._count), arguments=self.arguments | own)
         return acts
 
 
@@ -137,9 +137,9 @@ class PairMatrix:
         It is the sum of inverses of spheres alone, and of each pair less its two spheres. This is
         exact for separate pairs, and positive for any: see docs/notebook/decisions.md.
         """
-        count, given = pairs.count, self.product.given
+        count, arguments = pairs.count, self.product.arguments
         own = np.empty_like(self.scale, shape=(count, 36))
-        of_slots = {name: given[name] for name in ("numbers", "counts", "begins")}
+        of_slots = {name: arguments[name] for name in ("numbers", "counts", "begins")}
         kernel("resist", "resist_alone", space)(
             count, threads(count), arguments=of_slots, blocks=own
         )
@@ -155,13 +155,13 @@ class PairMatrix:
             first=pairs.first,
             second=pairs.second,
             places=pairs.slots.places,
-            numbers=given["numbers"],
+            numbers=arguments["numbers"],
             own=own,
             joined=joined,
         )
         inverses = np.linalg.inv(joined.reshape(-1, 12, 12)).reshape(-1, 144)
         found = BlockProduct(space, slots, alone.T.copy())
-        changes = np.empty_like(found.given["numbers"])
+        changes = np.empty_like(found.arguments["numbers"])
         kernel("resist", "part_blocks", space)(
             size,
             threads(size),
@@ -170,11 +170,11 @@ class PairMatrix:
             places=slots.places,
             inverses=inverses,
             alone=alone,
-            numbers=found.given["numbers"],
-            others=found.given["others"],
+            numbers=found.arguments["numbers"],
+            others=found.arguments["others"],
             changes=changes,
         )
-        found.given["own"] += slots.add_up(changes)
+        found.arguments["own"] += slots.add_up(changes)
         return found
 
     def __call__(self, moves: AnyArray) -> Any:
@@ -188,9 +188,9 @@ class PairMatrix:
         [other.scale] = steps.keep(scale=self.scale)
         for name in ("product", "inverse"):
             each = copy.copy(getattr(self, name))
-            named = {f"{name} {own}": array for own, array in each.given.items()}
+            named = {f"{name} {own}": array for own, array in each.arguments.items()}
             kept = steps.keep_columns(named)
-            each.given = dict(zip(each.given, kept.values(), strict=True))
+            each.arguments = dict(zip(each.arguments, kept.values(), strict=True))
             setattr(other, name, each)
         return other
 

@@ -41,12 +41,12 @@ class SameShape:
             xp.asarray(array.astype(np.int32)) for array in (bodies, starts[bodies])
         )
         self.axes = xp.asarray(shape.spin_axes.astype(dtype))
-        own = shape.own
-        answer = np.concatenate([own.held, -own.driven.T])
-        driven = np.concatenate([own.driven, own.motion])
+        matrices = shape.own
+        answer = np.concatenate([matrices.held, -matrices.driven.T])
+        driven = np.concatenate([matrices.driven, matrices.motion])
         self.answer, self.driven, self.inverse, self.drag = (
             xp.asarray(np.ascontiguousarray(each.T).astype(dtype))
-            for each in (answer, driven, own.inverse, own.drag)
+            for each in (answer, driven, matrices.inverse, matrices.drag)
         )
 
 
@@ -167,8 +167,9 @@ class Placed:
         rotation = self.xp.matmul(self.frames, then.frames.transpose(0, 2, 1))
         rotated = self.xp.empty_like(forces)
         for kind in self.kinds:
-            own = forces[:, kind.blobs].transpose(1, 0, 2)
-            rotated[:, kind.blobs] = self.xp.matmul(rotation[kind.bodies], own).transpose(1, 0, 2)
+            of_bodies = forces[:, kind.blobs].transpose(1, 0, 2)
+            at_blobs = self.xp.matmul(rotation[kind.bodies], of_bodies)
+            rotated[:, kind.blobs] = at_blobs.transpose(1, 0, 2)
         return rotated, self.xp.einsum("bij,tjb->tib", rotation, motions)
 
     def in_lab(self, vectors: list[AnyArray]) -> Any:
@@ -207,8 +208,8 @@ class Placed:
         """Return the power of motions (2, 3, B) against the drag of bodies alone."""
         power: Any = 0.0
         for kind in self.kinds:
-            own = self._local_loads(kind, motions)
-            power = power + dot(self._multiplied(own, kind.drag), own)
+            local = self._local_loads(kind, motions)
+            power = power + dot(self._multiplied(local, kind.drag), local)
         return power
 
     def freed(self, residual: AnyArray) -> tuple[Any, Any]:
@@ -249,8 +250,8 @@ class Placed:
         Where it answers with forces alone, bodies have no motions.
         """
         forces, motions = self.xp.empty_like(self.arms), self.xp.zeros_like(self._loads())
-        for kind, own in zip(self.kinds, rows, strict=True):
-            answers, size = self._multiplied(own, getattr(kind, matrix)), 3 * kind.shape.n
+        for kind, local in zip(self.kinds, rows, strict=True):
+            answers, size = self._multiplied(local, getattr(kind, matrix)), 3 * kind.shape.n
             self._launch("to_lab", kind, frames=self.frames, rotated=answers, values=forces)
             if answers.shape[1] > size:
                 both = answers[:, size:].reshape(kind.count, 2, 3).transpose(0, 2, 1)
@@ -266,8 +267,8 @@ class Placed:
 
     def _local_loads(self, kind: SameShape, loads: Any) -> Any:
         """Return loads in the bodies' frames, shape (B, 6)."""
-        own = loads[:, :, kind.bodies].transpose(2, 1, 0)
-        rotated = _rotated(self.frames[kind.bodies].transpose(0, 2, 1), own)
+        of_bodies = loads[:, :, kind.bodies].transpose(2, 1, 0)
+        rotated = _rotated(self.frames[kind.bodies].transpose(0, 2, 1), of_bodies)
         return rotated.transpose(0, 2, 1).reshape(kind.count, 6)
 
     def _multiplied(self, rows: AnyArray, matrix: AnyArray) -> Any:

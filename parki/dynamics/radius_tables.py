@@ -68,8 +68,8 @@ class RadiusTables:
 
         ``kinds`` (2, n) are the sorts of both radii.
         """
-        found = np.empty_like(gaps, shape=(len(SCALARS) + 1, gaps.size))
-        found[-1] = 0
+        rows = np.empty_like(gaps, shape=(len(SCALARS) + 1, gaps.size))
+        rows[-1] = 0
         if self.few:
             tabulate = kernel("close_pairs", "tabulate_pairs", self.space)
             tabulate(
@@ -85,17 +85,17 @@ class RadiusTables:
                 slope=2 / math.log(FAR / NEAR),
                 farthest=FAR,
                 fading=1 / (FADED * FAR),
-                numbers=found,
+                numbers=rows,
             )
-            return found
+            return rows
         a, b = self.radii[first], self.radii[second]
         t = np.clip((FAR - gaps) / (FADED * FAR), 0, 1)
         numbers = scalars(gaps, b / a) * a ** np.asarray(LENGTHS, like=a)[:, None]
         numbers *= t * t * (3 - 2 * t)
-        found[:-1] = numbers
+        rows[:-1] = numbers
         if self.matrix is not None:
-            found[:-1] = np.asarray(self.matrix, like=a) @ numbers
-        return found
+            rows[:-1] = np.asarray(self.matrix, like=a) @ numbers
+        return rows
 
 
 def _relative() -> Any:

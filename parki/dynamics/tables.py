@@ -59,18 +59,18 @@ def singular(ratio: AnyArray) -> Any:
             for order, each in enumerate(values):
                 terms[order, place] = size * each
 
-        own = {name: values[0] for name, values in one.items()}
-        put(0, i, i, 0.75 * a, own["XA"])
-        put(0, i + 1, i + 1, a**3, own["XC"])
-        put(0, i + 2, i + 2, 5 / 6 * a**3, own["XM"])
-        put(0, i + 2, i, sign * a * a / SQRT6, own["XG"])
-        put(1, i, i, 0.75 * a, own["YA"])
-        put(1, i + 1, i, -sign * a * a / 2, own["YB"])
-        put(1, i + 1, i + 1, a**3, own["YC"])
-        put(1, i + 2, i, sign * a * a / SQRT2, own["YG"])
-        put(1, i + 2, i + 1, a**3 * SQRT2, own["YH"])
-        put(1, i + 2, i + 2, 5 / 6 * a**3, own["YM"])
-        put(2, first, first, 5 / 6 * a**3, own["ZM"])
+        functions = {name: values[0] for name, values in one.items()}
+        put(0, i, i, 0.75 * a, functions["XA"])
+        put(0, i + 1, i + 1, a**3, functions["XC"])
+        put(0, i + 2, i + 2, 5 / 6 * a**3, functions["XM"])
+        put(0, i + 2, i, sign * a * a / SQRT6, functions["XG"])
+        put(1, i, i, 0.75 * a, functions["YA"])
+        put(1, i + 1, i, -sign * a * a / 2, functions["YB"])
+        put(1, i + 1, i + 1, a**3, functions["YC"])
+        put(1, i + 2, i, sign * a * a / SQRT2, functions["YG"])
+        put(1, i + 2, i + 1, a**3 * SQRT2, functions["YH"])
+        put(1, i + 2, i + 2, 5 / 6 * a**3, functions["YM"])
+        put(2, first, first, 5 / 6 * a**3, functions["ZM"])
         other = {name: values[1] for name, values in one.items()}
         put(0, i, j, 3 * both / 8, other["XA"])
         put(0, i + 1, j + 1, both**3 / 8, other["XC"])
@@ -204,11 +204,11 @@ def near_basis(gap: AnyArray) -> Any:
 
 def chebyshev(x: AnyArray, terms: int) -> Any:
     """Return Chebyshev's polynomials (terms, n) of numbers from -1 to 1."""
-    found = np.empty_like(x, shape=(terms, *x.shape))
-    found[0], found[1] = 1, x
+    values = np.empty_like(x, shape=(terms, *x.shape))
+    values[0], values[1] = 1, x
     for n in range(2, terms):
-        found[n] = 2 * x * found[n - 1] - found[n - 2]
-    return found
+        values[n] = 2 * x * values[n - 1] - values[n - 2]
+    return values
 
 
 def by_gap(gap: AnyArray) -> Any:
@@ -237,7 +237,7 @@ def scalars(gap: AnyArray, ratio: AnyArray) -> Any:
     ratio : array, shape (n,), float64
         From `SMALLEST_RATIO` to 1.
     """
-    found = np.empty_like(gap, shape=(len(SCALARS), gap.size))
+    rows = np.empty_like(gap, shape=(len(SCALARS), gap.size))
     # What depends on the ratio alone is made on the host where few ratios serve all pairs.
     kinds = to_host(np.unique(ratio))
     each = kinds.size > FEW
@@ -246,8 +246,8 @@ def scalars(gap: AnyArray, ratio: AnyArray) -> Any:
         at_once = AT_ONCE[type(gap) is not np.ndarray]
         for begin in range(0, pairs.size, at_once):
             part = pairs[begin : begin + at_once]
-            found[:, part] = _of_gaps(gap[part], ratio[part] if each else np.array([kind]))
-    return found
+            rows[:, part] = _of_gaps(gap[part], ratio[part] if each else np.array([kind]))
+    return rows
 
 
 def weights(ratio: float) -> Any:
@@ -258,9 +258,9 @@ def weights(ratio: float) -> Any:
     """
     one = np.array([ratio])
     every = coefficients()
-    found = np.tensordot(chebyshev(by_ratio(one), len(every))[:, 0], every, axes=1)
-    found *= ratio**OF_SECOND
-    return np.concatenate([found[:6], singular(one)[..., 0], found[6:]])
+    rows = np.tensordot(chebyshev(by_ratio(one), len(every))[:, 0], every, axes=1)
+    rows *= ratio**OF_SECOND
+    return np.concatenate([rows[:6], singular(one)[..., 0], rows[6:]])
 
 
 def _of_gaps(gap: AnyArray, ratio: AnyArray) -> Any:
@@ -277,12 +277,12 @@ def _of_gaps(gap: AnyArray, ratio: AnyArray) -> Any:
     of_ratio = chebyshev(by_ratio(ratio), len(every))
     if ratio.size == 1:
         weights = np.tensordot(of_ratio[:, 0], every, axes=1).T
-        found = np.asarray(weights, like=gap) @ functions
+        rows = np.asarray(weights, like=gap) @ functions
     else:
         both = of_ratio[:, None] * functions
-        found = every.reshape(-1, len(SCALARS)).T @ both.reshape(-1, gap.size)
-    found *= np.asarray(ratio ** np.asarray(OF_SECOND, like=ratio)[:, None], like=gap)
+        rows = every.reshape(-1, len(SCALARS)).T @ both.reshape(-1, gap.size)
+    rows *= np.asarray(ratio ** np.asarray(OF_SECOND, like=ratio)[:, None], like=gap)
     log, parts = -np.log(x), np.asarray(singular(ratio), like=gap)
     for function, part in zip((1 / x, log, x * log), parts, strict=True):
-        found += near * function * part
-    return found
+        rows += near * function * part
+    return rows

@@ -23,7 +23,7 @@ def velocities(
     total: Callable[[str, Any], Any],
     points: AnyArray,
     kernels: Names,
-    given: tuple[Any, Any],
+    loads: tuple[Any, Any],
     viscosity: float,
 ) -> Any:
     """Return velocities; with torques, velocities and angular velocities.
@@ -35,14 +35,14 @@ def velocities(
     points : array, shape (3, N)
     kernels : mapping
         Names of the sums, by what moves and what acts.
-    given : tuple of 2
+    loads : tuple of 2
         Forces and torques, of which one may be None.
     viscosity : float
     """
     check_points("points", points)
     names = ("forces", "torques")
-    refuse_none(names, given)
-    named = [each for each in zip(ACTS, names, given, strict=True) if each[2] is not None]
+    refuse_none(names, loads)
+    named = [each for each in zip(ACTS, names, loads, strict=True) if each[2] is not None]
     for _, name, values in named:
         check_shape(name, values, tuple(points.shape))
     check_alike(names, [values for *_, values in named])
@@ -55,5 +55,5 @@ def velocities(
             motions = motions + factor * KINDS[moves, acts][2] * each
         return motions
 
-    motions = [moved(moves) for moves in MOVES[: 1 + (given[1] is not None)]]
-    return motions[0] if given[1] is None else tuple(motions)
+    motions = [moved(moves) for moves in MOVES[: 1 + (loads[1] is not None)]]
+    return motions[0] if loads[1] is None else tuple(motions)

@@ -76,9 +76,9 @@ class TorqueFields:
         """Return the far field's noise (2, 3, N), of what makes normal numbers of a shape."""
         return self._moved(self.pipeline.brownian_noise(standard_normal, count))
 
-    def repeated(self, name: str, work: Any, given: Any, found: Any) -> None:
+    def repeated(self, name: str, work: Any, inputs: Any, outputs: Any) -> None:
         """Do what `OneDevice.repeated` does."""
-        self.pipeline.repeated(name, work, given, found)
+        self.pipeline.repeated(name, work, inputs, outputs)
 
     def _moved(self, rows: AnyArray) -> Any:
         moved = np.zeros_like(rows, shape=(2, 3, rows.shape[-1]))
@@ -94,7 +94,7 @@ FIRST = 3
 White = Callable[[tuple[int, ...]], Any]
 
 
-def generator(name: str, given: Any, xp: ArrayModule) -> Any:
+def generator(name: str, seed: Any, xp: ArrayModule) -> Any:
     """Return a generator of random numbers of a library, of what its ``default_rng`` takes.
 
     Raises
@@ -103,10 +103,10 @@ def generator(name: str, given: Any, xp: ArrayModule) -> Any:
         If it takes something else.
     """
     try:
-        return xp.random.default_rng(given)
+        return xp.random.default_rng(seed)
     except (TypeError, ValueError):
         raise ParkiTypeError(
-            f"{name} is {shown(given)}; expected what {xp.__name__}.random.default_rng takes: a "
+            f"{name} is {shown(seed)}; expected what {xp.__name__}.random.default_rng takes: a "
             "generator that it made, a seed, which is a whole number, or None"
         ) from None
 
@@ -126,9 +126,9 @@ def check_step(kT: float, dt: float) -> tuple[float, float]:
     energy, duration = (
         number(name, value, "a number, 0 or more") for name, value in (("kT", kT), ("dt", dt))
     )
-    for name, given, value in (("kT", kT, energy), ("dt", dt, duration)):
+    for name, argument, value in (("kT", kT, energy), ("dt", dt, duration)):
         if not 0 <= value < math.inf:
-            raise ParkiValueError(f"{name} is {given!r}; expected a number, 0 or more")
+            raise ParkiValueError(f"{name} is {argument!r}; expected a number, 0 or more")
     if duration and not energy / MOST_ENERGY < duration:
         raise ParkiValueError(
             f"dt is {dt!r}, in which noise of kT={kT!r} has velocities that no float holds; take a "
@@ -248,7 +248,7 @@ def root(
     ParkiError
         If the matrix is not positive, or the error stays larger.
     """
-    given, scaled = (
+    inputs, scaled = (
         {"standard_normal": standard_normal},
         {} if scales is None else {"scales": scales},
     )
@@ -260,9 +260,10 @@ def root(
             "numbers": np.empty_like(standard_normal, shape=(2, many + 1)),
         }
         if repeated:
-            repeated(f"Lanczos {many}{' more' * ('start' in given)}", work, given | scaled, outputs)
+            name = f"Lanczos {many}{' more' * ('start' in inputs)}"
+            repeated(name, work, inputs | scaled, outputs)
         else:
-            work({**given, **scaled, **outputs})
+            work({**inputs, **scaled, **outputs})
         basis = [*basis[:-1], *(block[:-1] for block in basis[-1:]), outputs["basis"]]
         *more, last = to_host(outputs["numbers"]).astype(np.float64).T  # for which a device waits
         numbers = np.hstack([numbers, np.transpose(more)])
@@ -287,7 +288,7 @@ def root(
                 f"the noise still changes by {changes[-1]:.2g} after {MOST_STEPS} steps; expected "
                 f"an error of {accuracy:g}"
             )
-        given = {"start": outputs["basis"][-2:], "beside": outputs["numbers"][1, many - 1 : many]}
+        inputs = {"start": outputs["basis"][-2:], "beside": outputs["numbers"][1, many - 1 : many]}
         many = 1
 
 
@@ -381,12 +382,12 @@ def advance(
             product = product - numbers[1, step - 1] * basis[step - 1]
         elif "start" in arrays:
             product = product - arrays["beside"] * arrays["start"][0]
-        own = total((vector * product).sum())
-        product = product - own * vector
+        along = total((vector * product).sum())
+        product = product - along * vector
         # Where nothing is left, the next vector counts for nothing.
         beside = np.maximum(total((product * product).sum()) ** 0.5, TINY)
         np.divide(product, beside, out=basis[step + 1])
-        numbers[0, step], numbers[1, step] = own, beside
+        numbers[0, step], numbers[1, step] = along, beside
 
     for step in range(len(basis) - 1):
         first = None if step else begin
@@ -419,7 +420,7 @@ def _combined(weights: AnyArray, blocks: Iterable[Any]) -> Any:
     total: Any = 0
     for block in blocks:
         vectors = block[: len(weights)]
-        own, weights = weights[: len(vectors)], weights[len(vectors) :]
-        own = np.asarray(own, like=block).reshape(-1, *[1] * (block.ndim - 1))
-        total = total + (own * vectors).sum(axis=0)
+        own_weights, weights = weights[: len(vectors)], weights[len(vectors) :]
+        own_weights = np.asarray(own_weights, like=block).reshape(-1, *[1] * (block.ndim - 1))
+        total = total + (own_weights * vectors).sum(axis=0)
     return total

@@ -36,9 +36,9 @@ def alone(method: Method) -> Method:
     """Let one thread after the other do what takes several sums, at the same points."""
 
     @functools.wraps(method)
-    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+    def call(self: Any, *values: Any, **keywords: Any) -> Any:
         with by_words(WORDS), self._first.alone():
-            return method(self, *given, **keywords)
+            return method(self, *values, **keywords)
 
     return cast(Method, call)
 
@@ -60,11 +60,11 @@ class PlacedSpheres(InFluid):
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         with self._together("Spheres"):
-            _, given = take_options(None, options, keywords, also=("radii", "viscosity"))
+            _, checked = take_options(None, options, keywords, also=("radii", "viscosity"))
             array = as_points("points", points)
-            sizes = Radii.of(radii, array.shape[1], partial(_radii_of_all, self._ranks, given))
+            sizes = Radii.of(radii, array.shape[1], partial(_radii_of_all, self._ranks, checked))
             attached = Attached(library_of(points))
-            self._mobility = SphereMobility(array, sizes, given, self._ranks, attached)
+            self._mobility = SphereMobility(array, sizes, checked, self._ranks, attached)
         self.viscosity = viscosity
         with self._together("radii"):
             self._check_radii()
@@ -168,20 +168,20 @@ class PlacedSpheres(InFluid):
             self._check_heights(centres)
         self._mobility.move(centres, box, Attached(library_of(points), on_top))
 
-    def _taken(self, **given: Any) -> dict[str, Any]:
+    def _taken(self, **values: Any) -> dict[str, Any]:
         """Return the arrays that are not None, by what acts: first "force", then "torque".
 
         On all ranks, refuse nothing at all, and impossible arrays.
         """
-        names = [name for name, each in given.items() if each is not None]
+        names = [name for name, each in values.items() if each is not None]
         with self._together(" and ".join(names)):
-            derivatives.refuse_none(given, given.values())
+            derivatives.refuse_none(values, values.values())
             plan, arrays = self._first, {}
-            for acts, (name, each) in zip(ACTS, given.items(), strict=False):
+            for acts, (name, each) in zip(ACTS, values.items(), strict=False):
                 if each is not None:
                     arrays[acts] = like_points(name, each, plan.space, plan.dtype)
                     derivatives.check_shape(name, arrays[acts], self._mobility.shape)
-            derivatives.check_alike(given, arrays.values())
+            derivatives.check_alike(values, arrays.values())
         return arrays
 
 

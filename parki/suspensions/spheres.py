@@ -265,11 +265,11 @@ class Spheres(BrownianSpheres):
         Check
             The rms error, the promise, and the rms of the velocities.
         """
-        given = self._taken(forces=forces)["force"]
+        array = self._taken(forces=forces)["force"]
         with self._together("check"):
-            if given.ndim > 2:
+            if array.ndim > 2:
                 raise ParkiValueError(
-                    f"forces has shape {tuple(given.shape)}; check takes one set of forces at a "
+                    f"forces has shape {tuple(array.shape)}; check takes one set of forces at a "
                     "time, such as forces[0]"
                 )
         options, points = self.options, self._mobility.points.astype(np.float64)
@@ -277,9 +277,9 @@ class Spheres(BrownianSpheres):
         expert = replace(options.expert, split="hasimoto")
         finer = replace(options, tolerance=tolerance, precision="full", cutoff=None, expert=expert)
         other = self._with(_mobility=self._mobility.elsewhere(points, finer))
-        exact = other.velocities(given.astype(np.float64))
-        apart = self.velocities(given) - exact
-        promise = float(self.promise(given))
+        exact = other.velocities(array.astype(np.float64))
+        apart = self.velocities(array) - exact
+        promise = float(self.promise(array))
         unit = promise or 1.0  # in which squares are finite
         squares = [float(((v / unit) ** 2).sum()) for v in (apart, exact)]
         *squares, count = self._ranks.sum(np.array([*squares, exact.shape[-1]]))

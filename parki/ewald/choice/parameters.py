@@ -61,13 +61,13 @@ def select(problem: Problem) -> MethodParameters:
         If no grid and window reach the tolerance.
     """
     rounded = problem.rounded()
-    density, kept = rounded.density, _kept(rounded.apart)
-    for scales, values, chosen in kept:
+    density, choices = rounded.density, _kept(rounded.apart)
+    for scales, values, chosen in choices:
         if density.down_to(scales) == values:
             return replace(chosen, problem=problem)
     chosen = _select(rounded)
-    kept.append((density.read, density.down_to(density.read), chosen))
-    del kept[:-MOST]
+    choices.append((density.read, density.down_to(density.read), chosen))
+    del choices[:-MOST]
     return replace(chosen, problem=problem)
 
 

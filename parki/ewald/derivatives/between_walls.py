@@ -244,10 +244,10 @@ class CorrectionAtPoints:
     def _results(self, flow: AnyArray, axis: str = "") -> Arrays:
         """Return the results of a flow, or of its derivative along an axis."""
         correction, words = self.correction, self.correction.words
-        made = self._flow.taken(self._trg, flow, [axis + word for word in words])
+        flows = self._flow.taken(self._trg, flow, [axis + word for word in words])
         results: dict[str, list[AnyArray]] = {name: [] for name in correction.results}
         for n in range(flow.shape[-1]):
-            by_word = {word: made[axis + word][n] for word in words}
+            by_word = {word: flows[axis + word][n] for word in words}
             parts = {
                 name: correction.targets[name].results(by_word, self._targets)
                 for name in correction.names
@@ -278,8 +278,8 @@ class CorrectionAtPoints:
 
     def _back(self, flow: AnyArray, rows: int) -> AnyArray:
         sources = self.correction.sources
-        made = self._flow.taken(self._src, flow, sources)
-        parts = [pulled(map_, made[word], self._sources, rows) for word, map_ in sources.items()]
+        flows = self._flow.taken(self._src, flow, sources)
+        parts = [pulled(map_, flows[word], self._sources, rows) for word, map_ in sources.items()]
         return reduce(add, parts)
 
     # ------------------------------------------------------------------ derivatives
@@ -300,22 +300,22 @@ class CorrectionAtPoints:
         if "src" in derivatives:
             moved = []
             for axis in AXES:
-                made = self._flow.taken(self._src, back, [axis + word for word in sources])
-                moved.append({word: made[axis + word] for word in sources})
+                flows = self._flow.taken(self._src, back, [axis + word for word in sources])
+                moved.append({word: flows[axis + word] for word in sources})
             derivatives["src"].append(self._products(self._rows(dens[None]), moved))
         if "norms" in derivatives:
-            made = self._flow.taken(self._src, back, sources)
+            flows = self._flow.taken(self._src, back, sources)
             for word, source in sources.items():
                 link = Link("dens", "norms", slopes(source, dens, self._sources, "norms"))
-                derivatives["norms"].append(link.pull(made[word], dens.shape[-1]))
+                derivatives["norms"].append(link.pull(flows[word], dens.shape[-1]))
         return derivatives
 
     @staticmethod
     def _products(values: Arrays, moved: list[Arrays]) -> AnyArray:
         """Return the sums (1, 3, N) of values times their factors' change along each axis."""
         by_axis = [
-            reduce(add, [(values[name] * rows).sum(axis=1) for name, rows in made.items()])
-            for made in moved
+            reduce(add, [(values[name] * rows).sum(axis=1) for name, rows in flows.items()])
+            for flows in moved
         ]
         return np.stack(by_axis, axis=1)
 
@@ -343,7 +343,7 @@ class CorrectionAtPoints:
         if "trg" in moves:
             flow = self._of_densities(dens)
             for axis, move in zip(AXES, moves["trg"], strict=True):
-                parts += [(name, made * move) for name, made in self._results(flow, axis).items()]
+                parts += [(name, flows * move) for name, flows in self._results(flow, axis).items()]
         return parts
 
 

@@ -91,34 +91,34 @@ class RecordedSteps:
         self.space.adapter.copy(copy, array)
         return copy
 
-    def keep_columns(self, given: dict[str, AnyArray]) -> dict[str, Any]:
+    def keep_columns(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
         """Copy arrays (..., n) to the first of more columns, unless they were copied last.
 
         Where nothing is recorded the arrays themselves are returned.
         """
         if not self.recorded:
-            return given
-        kept = {}
-        for name, array in given.items():
-            own = self.arrays.get(name)
+            return arrays
+        copies = {}
+        for name, array in arrays.items():
+            copy = self.arrays.get(name)
             size, rows = array.shape[-1], array.shape[:-1]
-            if own is None or own.shape[:-1] != rows or own.shape[-1] < size:
-                own = self.empty(name, (*rows, size + -(-size // EACH)), array.dtype)
+            if copy is None or copy.shape[:-1] != rows or copy.shape[-1] < size:
+                copy = self.empty(name, (*rows, size + -(-size // EACH)), array.dtype)
             if self._copied.get(name) is not array:
-                self.space.adapter.copy(own[..., :size], array)
+                self.space.adapter.copy(copy[..., :size], array)
                 self._copied[name] = array
-            kept[name] = own
-        return kept
+            copies[name] = copy
+        return copies
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return the array of a name, which is new if it had another shape."""
-        own = self.arrays.get(name)
-        if own is None or own.shape != tuple(shape) or own.dtype != dtype:
-            own = self.arrays[name] = self.space.array_module.empty(shape, dtype)
+        array = self.arrays.get(name)
+        if array is None or array.shape != tuple(shape) or array.dtype != dtype:
+            array = self.arrays[name] = self.space.array_module.empty(shape, dtype)
             self._copied.pop(name, None)
             if self._graphs is not None:
                 self._graphs = Applications(self._graphs.problem)
-        return own
+        return array
 
     def around(
         self,
