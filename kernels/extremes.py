@@ -1,7 +1,7 @@
 """What the boundary asks about rows of numbers.
 
 In `extremes`, the smallest and largest value of each row, one work item owns every n-th column. Two
-passes leave few enough numbers for the host. In `count_invalid` and `replace_invalid` it owns one
+passes leave few enough numbers for the host. So it is in `ratios`, of one pass. In `count_invalid` and `replace_invalid` it owns one
 column; the host waits for one number, which is there before later launches are done.
 """
 
@@ -39,6 +39,39 @@ def extremes(
             k = k + items
         low[r][i] = least + bad
         high[r][i] = most + bad
+
+
+@pk.workunit
+def ratios(
+    i: int,
+    total: int,
+    items: int,
+    largest: REAL,
+    values: pk.View1D[REAL],
+    density: pk.View1D[REAL],
+    low: pk.View1D[REAL],
+    high: pk.View1D[REAL],
+):
+    """Write the smallest and the largest of ``values / density`` at i, i + items, ...
+
+    Zeros have any ratio, and leave ``largest`` and its negative where there are no others. Both are
+    NaN where a ratio is not finite.
+    """
+    least: REAL = largest
+    most: REAL = -largest
+    bad: REAL = 0.0
+    k: int = i
+    while k < total:
+        value: REAL = values[k]
+        below: REAL = density[k]
+        if value != 0.0 or below != 0.0:
+            ratio: REAL = value / below
+            bad += ratio - ratio
+            least = pk.fmin(least, ratio)
+            most = pk.fmax(most, ratio)
+        k = k + items
+    low[i] = least + bad
+    high[i] = most + bad
 
 
 @pk.workunit

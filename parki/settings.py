@@ -248,7 +248,8 @@ def setting_number(name: str) -> int:
 def cache_directory() -> Path:
     """Return the folder of the compile cache (not created here)."""
     chosen, base = checked_setting("PARKI_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
-    return _folder(chosen, base or "~/.cache", os.path.expanduser("~"))
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    return _folder(chosen, base or "~/.cache", home)
 
 
 @functools.lru_cache(maxsize=16)

@@ -387,3 +387,37 @@ def test_extremes_of_rows(space, to_space, count):
     np.testing.assert_array_equal(few, found[:, :1])
     rows[4, count // 2] = np.inf
     assert not np.isfinite(ewald_points.extremes([to_space(rows)])).all()
+
+
+@pytest.mark.parametrize("real", ["float", "double"])
+def test_kernel_of_ratios(real):
+    dtype = {"float": "f4", "double": "f8"}[real]
+    density = np.random.default_rng(4).standard_normal(100).astype(dtype)
+    density[30:70] = 0  # some work items find no ratio
+    kernel = load("extremes", "ratios", get_execution_space("CPU"), REAL=real)
+    for place, value in ((0, None), (0, 9), (50, 1), (99, np.nan)):
+        values = -3 * density
+        if value is not None:
+            values[place] = value
+        low, high = np.empty((2, 50), dtype)
+        sizes = {"total": 100, "items": 50, "largest": float(np.finfo(dtype).max)}
+        kernel(50, values=values, density=density, low=low, high=high, **sizes)
+        found = low.min(), high.max()
+        np.testing.assert_array_equal(found, ewald_points.ratios(values, density))
+        assert np.isfinite(found).all() == (place == 0)
+
+
+@pytest.mark.parametrize("count", [1, 300, 40_000])
+def test_ratios_to_a_density(space, to_space, count):
+    density = np.random.default_rng(5).standard_normal(count)
+    density[count // 2 + 1 :] = 0
+    found = ewald_points.ratios(to_space(0.7 * density), to_space(density))
+    np.testing.assert_allclose(found, [0.7, 0.7], rtol=1e-15)
+    other, some = density + np.arange(count) * (density != 0), density != 0
+    found, expected = ewald_points.ratios(to_space(other), to_space(density)), other[some]
+    expected = expected / density[some]
+    assert found == (expected.min(), expected.max())
+    other[count // 2 :] = 1e-9  # where the density may be zero
+    assert np.isnan(ewald_points.ratios(to_space(other), to_space(density))).all() == (count > 1)
+    zeros = to_space(np.zeros(count))
+    assert np.isnan(ewald_points.ratios(zeros, zeros)).all()

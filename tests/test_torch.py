@@ -11,12 +11,13 @@ from frameworks import BOX, inputs, suspension
 from torch_inputs import DEVICES, function, tensors
 
 import parki
-from parki.ewald.derivatives import second
+from parki.ewald.derivatives import overflow, saved, second
 from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.reference import direct_sum
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import parki.torch  # noqa: E402  (which needs it)
+from parki.torch import constants as text_constants  # noqa: E402
 
 # --- derivatives ----------------------------------------------------------------------------------
 
@@ -105,6 +106,51 @@ def test_energies_and_their_first_derivatives_are_one_sum(kernel, loss, sums, mo
     for one, two, three in zip(found, again, expected, strict=True):
         torch.testing.assert_close(one, three, rtol=1e-8, atol=1e-8)
         torch.testing.assert_close(two, three, rtol=1e-8, atol=1e-8)
+
+
+def test_energies_have_the_derivatives_of_products_with_sums(monkeypatch):
+    """First ones ask nothing about values, as it is known that these are half of the charges."""
+    given = inputs("laplace", same=True, spaced=True)
+    x, q = (torch.tensor(given[name], requires_grad=True) for name in ("trg", "dens"))
+    of = x, q, torch.tensor(np.diag(BOX), requires_grad=True)
+    options = {"periodicity": 3, "box": of[2], "tolerance": 1e-10}
+
+    def product():
+        return (0.5 * q * parki.torch.laplace(x, x, q, **options)).sum()
+
+    def energy():
+        return parki.torch.energy(x, q, rows=False, **options)
+
+    def derivatives(energy):
+        slopes = torch.autograd.grad(energy() ** 2, of, create_graph=True)
+        total = sum((slope.sin() * slope.cumsum(dim=-1)).sum() for slope in slopes)
+        mapped = torch.tensor([1.0, -2.0], dtype=x.dtype)
+        every = torch.autograd.grad(energy(), of, mapped, is_grads_batched=True)
+        return *slopes, *torch.autograd.grad(total, of), *every
+
+    for found, expected in zip(derivatives(energy), derivatives(product), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+    monkeypatch.setattr(saved, "multiple", None)
+    slopes = torch.autograd.grad(3 * energy(), of)
+    monkeypatch.undo()
+    for found, expected in zip(slopes, torch.autograd.grad(3 * product(), of), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_calls_ask_once(monkeypatch):
+    """Options of numbers are made once, and values are looked at where results are not finite."""
+    given = inputs("laplace", same=True, spaced=True)
+    x, q = torch.tensor(given["trg"], requires_grad=True), torch.tensor(given["dens"])
+
+    def loss():
+        energy = parki.torch.energy(x, q, rows=False, periodicity=3, box=BOX, tolerance=1e-10)
+        (slope,) = torch.autograd.grad(energy, x, create_graph=True)
+        return torch.autograd.grad(slope.square().sum(), x)[0]
+
+    before = loss()
+    monkeypatch.setattr(text_constants, "_made", None)
+    monkeypatch.setattr(overflow, "extremes", None)
+    torch.testing.assert_close(loss(), before, rtol=1e-12, atol=1e-12)
 
 
 def test_batched_gradients():

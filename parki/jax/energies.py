@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 
 from parki import jax as of_arrays
@@ -68,8 +70,7 @@ def energy(
     True
     """
     return energy_of_sums(
-        of_arrays,
-        _totals,
+        _product,
         of_arrays.as_jax("points", points),
         of_arrays.as_jax("charges", charges),
         options=options,
@@ -83,8 +84,19 @@ def energy(
     )
 
 
-def _totals(energies: jax.Array, systems: OfPoints | None) -> jax.Array:
-    """Return the sum of the energies of all points, or a sum for each system."""
+def _product(
+    name: str,
+    parameters: dict[str, float],
+    points: jax.Array,
+    charges: jax.Array,
+    *,
+    systems: OfPoints | None,
+    **keywords: Any,
+) -> jax.Array:
+    """Return half the product of charges and their potentials, or one for each system."""
+    sums = getattr(of_arrays, name)
+    potentials = sums(points, points, charges, systems=systems, **parameters, **keywords)
+    energies = 0.5 * charges * potentials
     if systems is None:
         return energies.sum()
     owners, count = Batch.of(systems, None).owners()

@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec
 
 from parki.core import SUMS, LinearMap, SumRequest
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.interchange import of_memory
 from parki.jax.arrays import (
     SumCall,
     density_shape,
@@ -42,13 +43,16 @@ def _callback(run: Any, many: bool, on_device: bool) -> Any:
     def call(context: Any, out: AnyArray, *buffers: Any) -> None:
         with ExitStack() as stack:
             xp: Any = np
+            take: Any = np.asarray
             if on_device:
                 xp = get_execution_space("GPU").array_module
-                stack.enter_context(xp.asarray(buffers[0]).device)
+                device = xp.asarray(buffers[0]).device
+                stack.enter_context(device)
                 stack.enter_context(xp.cuda.ExternalStream(context.stream))
-            results = run(*(xp.asarray(buffer) for buffer in buffers))
+                take = partial(of_memory, xp=xp, device=int(device.id))
+            results = run(*map(take, buffers))
             for into, result in zip(*((out, results) if many else ([out], [results])), strict=True):
-                xp.asarray(into)[...] = result
+                take(into)[...] = result
 
     return call
 

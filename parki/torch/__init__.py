@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
 from parki.core import (
     SUMS,
@@ -38,7 +39,7 @@ from parki.meaning import is_tensor, refuse_layout, varied
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
 from parki.torch.energies import energy as energy
-from parki.torch.graph import Linear, SavedSum, SumFunction, saves
+from parki.torch.graph import Linear, SavedProduct, SavedSum, SumFunction, saves
 from parki.torch.sums import INPUTS
 from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Periodicities, Unpack
 
@@ -107,6 +108,26 @@ _calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", constants.
 globals().update(_calls)
 if not TYPE_CHECKING:
     __all__ = ["apply", "energy", "sphere_velocities", *_calls]
+
+
+def product(
+    kernel: str,
+    points: AnyArray,
+    dens: AnyArray,
+    options: EwaldOptions | None = None,
+    *,
+    boxes: Boxes | None = None,
+    periodicities: Periodicities | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> Any:
+    """Return half the product of a density with its sum at the same points."""
+    _, text, box = _taken(None, options, keywords, None, boxes, periodicities)
+    tensors = points, None, dens, None, box
+    traced = torch.compiler.is_compiling() or forward_ad._current_level >= 0
+    if not traced and torch.is_grad_enabled() and saves(kernel, constants.read(text), tensors):
+        _refuse_layouts(tensors)
+        return SavedProduct.apply(kernel, text, *tensors)[0]
+    return (0.5 * dens * _summed(kernel, text, points, None, dens, None, box)).sum()
 
 
 def apply(plan: Plan, dens: AnyArray) -> Any:
@@ -223,14 +244,18 @@ def _summed(
     kernel: str, text: str, trg: AnyArray, src: AnyArray, dens: AnyArray, norms: AnyArray, box: Any
 ) -> Any:
     check_normals(SUMS[kernel], norms)
-    for name, tensor in zip(INPUTS, (trg, src, dens, norms, box), strict=True):
-        if tensor is not None:
-            refuse_layout(name, tensor)
     tensors = trg, src, dens, norms, box
+    _refuse_layouts(tensors)
     with _without_functionalize():
         if torch.is_grad_enabled() and saves(kernel, constants.read(text), tensors):
             return SavedSum.apply(kernel, text, *tensors)[0]
         return SumFunction.apply(kernel, text, *tensors)
+
+
+def _refuse_layouts(tensors: tuple[Any, ...]) -> None:
+    for name, tensor in zip(INPUTS, tensors, strict=True):
+        if tensor is not None:
+            refuse_layout(name, tensor)
 
 
 @torch.compiler.allow_in_graph

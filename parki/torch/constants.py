@@ -20,7 +20,7 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar
 from parki.core import Batch, EwaldOptions, Expert, kernel, own_boxes
 from parki.core import of_first as of_the_first
 from parki.errors import ParkiTypeError
-from parki.meaning import Varied
+from parki.meaning import Varied, values_of, varied
 from parki.runtime import ExecutionSpace
 from parki.suspensions.radii import Radii
 from parki.torch.sums import SumOptions
@@ -78,8 +78,20 @@ def _once(function: Any) -> Any:
 
 @_once
 def text_of(**keywords: Unpack[OptionKeywords]) -> str:
-    """Return options that are given as keywords as a string for operators."""
-    return _text(_made(keywords))
+    """Return options that are given as keywords as a string for operators.
+
+    Numbers and words are written at once; `read` makes options of a string, once.
+    """
+    box = varied(keywords.get("box"))
+    if box is not None and box.dtype == torch.float64:  # others are rounded in their own way
+        keywords["box"] = values_of("box", box).tolist()
+    try:
+        text = json.dumps(keywords)
+    except TypeError:  # of arrays, tensors and objects
+        text = ""
+    text = text or _text(_made(keywords))
+    read(text)  # or refuse what is impossible
+    return text
 
 
 def text(options: EwaldOptions) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from parki import torch as of_tensors
 from parki.core import EwaldOptions, energy_of_sums
 from parki.torch import constants
-from parki.typing import AnyArray, Boxes, OfPoints, OptionKeywords, Periodicities, Unpack
+from parki.typing import Boxes, OfPoints, OptionKeywords, Periodicities, Unpack
 
 
 def energy(
@@ -74,8 +76,7 @@ def energy(
     of_tensors.check_tensor("points", points)
     of_tensors.check_tensor("charges", charges)
     return energy_of_sums(
-        of_tensors,
-        _totals,
+        _product,
         points,
         charges,
         options=options,
@@ -89,10 +90,23 @@ def energy(
     )
 
 
-def _totals(energies: AnyArray, systems: OfPoints | None) -> torch.Tensor:
-    """Return the sum of the energies of all points, or a sum for each system."""
+def _product(
+    name: str,
+    parameters: dict[str, float],
+    points: torch.Tensor,
+    charges: torch.Tensor,
+    *,
+    systems: OfPoints | None,
+    **keywords: Any,
+) -> torch.Tensor:
+    """Return half the product of charges and their potentials, or one for each system."""
     if systems is None:
-        return energies.sum()
+        kernel = constants.named(name, **parameters) if parameters else name
+        total: torch.Tensor = of_tensors.product(kernel, points, charges, **keywords)
+        return total
+    sums = getattr(of_tensors, name)
+    potentials = sums(points, points, charges, systems=systems, **parameters, **keywords)
+    energies = 0.5 * charges * potentials
     owners, count = constants.owners(systems=systems)
     totals = torch.zeros(count, dtype=torch.float64, device=energies.device)
     return totals.index_add(0, owners.to(energies.device), energies.to(totals.dtype)).to(

@@ -7,6 +7,7 @@ PyTorch may call while a compiled function runs are excluded from compilation.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -109,6 +110,8 @@ class _Mapped(torch.autograd.Function):
             return cls.mapper(cls.apply, info, dims, *arguments)
 
         cls.vmap = staticmethod(torch.compiler.disable(vmap))  # type: ignore[method-assign]
+        # PyTorch asks for it in every call.
+        cls.forward.__signature__ = inspect.signature(cls.forward)  # type: ignore[attr-defined]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
@@ -197,18 +200,25 @@ class SavedSum(SumFunction):
     @staticmethod
     def backward(ctx: Any, values: AnyArray, *_: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
+        return SavedSum.pulled(ctx, values, None)
+
+    @staticmethod
+    def pulled(ctx: Any, values: AnyArray, factor: Any) -> tuple[Any, ...]:
+        """Return the derivatives for values, which may be a known multiple of the density."""
         tensors, results = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         needs, (kernel, options) = ctx.needs_input_grad[2:], ctx.call
         wrt = tuple(name for name, wanted in zip(INPUTS, needs, strict=True) if wanted)
         at_hand = values is not None and not hidden(values)  # as under `is_grads_batched`
         if at_hand and not torch.is_grad_enabled():
-            parts = pulled_from_saved(kernel, read(options), wrt, (*tensors, values), results)
+            every = *tensors, values
+            parts = pulled_from_saved(kernel, read(options), wrt, every, results, factor)
             if parts:
                 return None, None, *map(parts.get, INPUTS)
         inputs = named(tensors)
         if not (at_hand and torch.is_grad_enabled()):
             return None, None, *_back(ctx.call, inputs, values, [], needs)
-        arguments = *ctx.call, " ".join(wrt), *tensors, *[None] * 5, values, *results
+        known = None if factor is None else factor.detach()
+        arguments = *ctx.call, " ".join(wrt), *tensors, *[None] * 5, values, known, *results
         parts = dict(zip(wrt, SavedPull.apply(*arguments), strict=True))
         return None, None, *map(parts.get, INPUTS)
 
@@ -218,6 +228,35 @@ class SavedSum(SumFunction):
         """Return the change of the result."""
         tensors, results = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         return _push(ctx.call, named(tensors), [named(tangents[2:])]), *(None for _ in results[1:])
+
+
+class SavedProduct(SavedSum):
+    """Half the product of a density with its sum, and the sum, in reverse mode: an energy.
+
+    Its derivatives are a sum's for values that are half the density, which nobody has to find out.
+    """
+
+    @staticmethod
+    def forward(kernel: str, options: str, *tensors: Any) -> Any:
+        """Return the product, the sum, and what is saved."""
+        results = SavedSum.forward(kernel, options, *tensors)
+        return (0.5 * tensors[2] * results[0]).sum(), *results
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:
+        """Keep what derivatives need."""
+        SavedSum.setup_context(ctx, inputs, output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, by_product: AnyArray, values: AnyArray, *_: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the derivatives."""
+        if by_product is None:
+            return SavedSum.pulled(ctx, values, None)
+        dens, total = ctx.saved_tensors[2], ctx.saved_tensors[5]
+        half = 0.5 * by_product
+        weights, factor = (half * dens, half) if values is None else (values + half * dens, None)
+        *parts, by_dens, norms, box = SavedSum.pulled(ctx, weights, factor)
+        return *parts, by_dens if by_dens is None else by_dens + half * total, norms, box
 
 
 class Pull(_Mapped):
@@ -281,7 +320,8 @@ class SavedPull(Pull):
         """Return the derivatives by the inputs named."""
         (kernel, options, wrt), tensors, saved = arguments[:3], arguments[3:14], arguments[14:]
         names, given = tuple(wrt.split()), (*tensors[:5], tensors[10])
-        parts = pulled_from_saved(kernel, read(options), names, given, saved)
+        factor, *results = saved
+        parts = pulled_from_saved(kernel, read(options), names, given, results, factor)
         return tuple(map(parts.get, names)) if parts else Pull.forward(*arguments[:14])
 
     @staticmethod

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from parki.core import SUMS, Batch, EwaldOptions, saved, second
 from parki.core import summed as one_shot
+from parki.interchange import as_given, handed_over
 from parki.meaning import hidden, values_of
 from parki.typing import AnyArray, AnyKernel
 
@@ -63,6 +64,11 @@ def named(tensors: Iterable[Any]) -> dict[str, Any]:
     return {n: tensor for n, tensor in zip(INPUTS, tensors, strict=True) if tensor is not None}
 
 
+def _arrays(tensors: dict[str, Any]) -> dict[str, Any]:
+    """Return plain tensors as arrays of NumPy or CuPy, by name."""
+    return {name: handed_over(name, tensor) for name, tensor in tensors.items()}
+
+
 def saves(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> bool:
     """Return whether a sum saves what its first derivatives need.
 
@@ -82,21 +88,29 @@ def saves(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> bo
 
 def summed_and_saved(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> Any:
     """Return a sum, and what it saves: see `parki.ewald.derivatives.saved`."""
-    return saved.summed(
-        kernel, settings.options, settings.batch, named(plain(tensor) for tensor in tensors)
-    )
+    inputs = named(plain(tensor) for tensor in tensors)
+    arrays = inputs | {name: handed_over(name, inputs[name]) for name in ("trg", "dens")}
+    results = saved.summed(kernel, settings.options, settings.batch, arrays)
+    return as_given(results, inputs["dens"])
 
 
 def pulled_from_saved(
-    kernel: AnyKernel, settings: SumOptions, wrt: tuple[str, ...], tensors: Any, results: Any
+    kernel: AnyKernel,
+    settings: SumOptions,
+    wrt: tuple[str, ...],
+    tensors: Any,
+    results: Any,
+    factor: Any,
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name, for inputs and values, by what was saved.
 
-    None of them where they need another sum: see `parki.ewald.derivatives.saved.pulled`.
+    ``factor`` is the number, if it is known, by which the density becomes the values. None of them
+    where they need another sum: see `parki.ewald.derivatives.saved.pulled`.
     """
     *inputs, values = map(plain, tensors)
     points, left = named(inputs), tuple(map(plain, results))
-    parts = saved.pulled(kernel, settings.options, settings.batch, points, left, values, wrt)
+    known = kernel, settings.options, settings.batch
+    parts = saved.pulled(*known, points, left, values, wrt, plain(factor))
     return {n: part.to(points["box"]) if n == "box" else part for n, part in parts.items()}
 
 
@@ -104,11 +118,13 @@ def pulled(
     kernel: AnyKernel, settings: SumOptions, wrt: str, tensors: Iterable[Any]
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name, for inputs, their moves, and values."""
-    *arrays, values = map(plain, tensors)
-    inputs, moves, names = named(arrays[:5]), named(arrays[5:]), tuple(wrt.split())
+    *tensors, values = map(plain, tensors)
+    inputs, moves, names = named(tensors[:5]), named(tensors[5:]), tuple(wrt.split())
     batch = settings.batch_of(inputs.get("box"))
-    parts = second.pulled(kernel, settings.options, batch, inputs, values, names, moves)
-    return {n: part.to(inputs["box"]) if n == "box" else part for n, part in parts.items()}
+    points, weights = _arrays(inputs), handed_over("values", values)
+    parts = second.pulled(kernel, settings.options, batch, points, weights, names, _arrays(moves))
+    found = {name: as_given(part, values) for name, part in parts.items()}
+    return {n: part.to(inputs["box"]) if n == "box" else part for n, part in found.items()}
 
 
 def pushed(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> Any:

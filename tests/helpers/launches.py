@@ -149,6 +149,10 @@ def sort_as_devices_do(dtype: type) -> None:
     sizes = {"total": POINTS, "items": 4, "rows": 3}
     extremes = load("extremes", "extremes", space, REAL=real)
     extremes(4, lows=points, highs=points, **sizes, **ends)
+    lows, highs = (rows[0].copy() for rows in ends.values())
+    rows = {"values": -3 * points[0], "density": points[0].copy(), "low": lows, "high": highs}
+    load("extremes", "ratios", space, REAL=real)(4, total=POINTS, items=4, largest=1e9, **rows)
+    np.testing.assert_allclose([lows, highs], -3, rtol=1e-6)
     values, limits = points.copy(), np.array([[0.1] * 3, [0.8] * 3], dtype)
     what = {"values": values, "invalid": np.zeros(1)}
     count, mend = (load("extremes", f"{n}_invalid", space, REAL=real) for n in ("count", "replace"))

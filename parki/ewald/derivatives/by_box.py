@@ -146,7 +146,6 @@ def by_lattice(
                 for alone, t, s in one.by_system()
             ]
         )
-    vectors = vectors_of(options)
     moments = [
         (slopes[:, None].astype(np.float64) * points).sum(axis=-1) for points, slopes in moves
     ]
@@ -166,9 +165,16 @@ def by_lattice(
                 left[name] = weights
         if left:
             derivative += _differences(one, dens, left, straight)
-    derivative = ranks.sum(derivative)
-    derivative *= np.outer(options.periodic, options.periodic)
-    return np.asarray(np.linalg.inv(vectors).T @ derivative.T)
+    return by_vectors(ranks.sum(derivative), options)
+
+
+def by_vectors(strained: Array, options: EwaldOptions) -> Array:
+    """Return the derivative by lattice vectors, for one by strains of the box alone, (3, 3).
+
+    Rows and columns of free axes are zero.
+    """
+    strained = strained * np.outer(options.periodic, options.periodic)
+    return np.asarray(np.linalg.inv(vectors_of(options)).T @ strained.T)
 
 
 def _strains(kind: Interaction) -> bool:

@@ -7,7 +7,6 @@ everything works which works for sums.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from parki.errors import by_words
@@ -16,8 +15,7 @@ from parki.typing import AnyArray
 
 
 def energy_of_sums(
-    sums: ModuleType,
-    totals: Callable[[AnyArray, Any], AnyArray],
+    product: Callable[..., AnyArray],
     points: AnyArray,
     charges: AnyArray,
     *,
@@ -31,10 +29,9 @@ def energy_of_sums(
 
     Parameters
     ----------
-    sums : module
-        Has differentiable sums by their names.
-    totals : callable
-        ``totals(energies, systems)`` adds up the energies of points.
+    product : callable
+        ``product(name, parameters, points, charges, systems=..., ...)`` is half the product of
+        charges with their potentials, by the sum of a name, which takes points in columns.
     points, charges, rows, kappa, epsilon, systems, **others
         As for `parki.energy`.
     """
@@ -43,7 +40,4 @@ def energy_of_sums(
     name, parameters = sum_of_charges(kappa, epsilon)
     columns = points.T if in_rows else points
     with by_words(WORDS):
-        potentials = getattr(sums, name)(
-            columns, columns, charges, systems=systems, **parameters, **others
-        )
-    return totals(0.5 * charges * potentials, systems)
+        return product(name, parameters, columns, charges, systems=systems, **others)

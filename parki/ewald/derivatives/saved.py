@@ -39,13 +39,13 @@ def saves(kernel: str, options: EwaldOptions, batch: Batch, names: frozenset[str
 def summed(
     kernel: str, options: EwaldOptions, batch: Batch, inputs: Arrays
 ) -> tuple[AnyArray, ...]:
-    """Return a sum and what is saved of it, by `NAMES`; the last one only where a box is given."""
-    points, strained = as_array("trg", inputs["trg"]), "box" in inputs
-    summed = _summed(kernel, options, batch, points, inputs["dens"], strained=strained)
-    if not strained:
-        return tuple(summed)
-    results, strain = summed
-    return (*results, as_given(strain, inputs["dens"]))
+    """Return a sum and what is saved of it, by `NAMES`; the last one only where a box is given.
+
+    All are arrays of NumPy or CuPy.
+    """
+    strained = "box" in inputs
+    results = _summed(kernel, options, batch, inputs["trg"], inputs["dens"], strained=strained)
+    return (*results[0], results[1]) if strained else tuple(results)
 
 
 def _summed(
@@ -84,25 +84,24 @@ def pulled(
     saved: tuple[AnyArray, ...],
     values: AnyArray,
     names: tuple[str, ...],
+    factor: Any = None,
 ) -> dict[str, AnyArray]:
     """Return derivatives, by names of inputs, of values times a sum of which `summed` saved these.
 
     All are arrays of one library, which multiplies them itself. There are no derivatives where the
-    values are no multiple of the density, and the box is asked for.
+    values are no multiple of the density, and the box is asked for. ``factor`` is that multiple,
+    where it is known.
     """
     results = dict(zip(NAMES, saved, strict=False))
-    factor = multiple(values, inputs["dens"])
+    factor = multiple(values, inputs["dens"]) if factor is None else factor
     if factor is not None:
-        of_values = {name: factor * array for name, array in results.items()}
-        strain = of_values["strain"][0] if "box" in names else None
         return derivatives(
-            kernel,
             options,
             inputs,
             values,
-            results=results,
-            of_values=of_values,
-            strain=strain,
+            fields=[results],
+            factor=factor,
+            strain=factor * results["strain"][0] if "box" in names else None,
             names=names,
         )
     if "box" in names:
@@ -115,14 +114,12 @@ def pulled(
     def run(lists: list[Arrays], fixed: Arrays) -> dict[str, AnyArray]:
         w = lists[0]["values"]
         sums = _summed(kernel, options, batch, there["trg"], w)
-        of_values = dict(zip(NAMES[:2], sums, strict=True))
         return derivatives(
-            kernel,
             options,
             {**there, **fixed},
             w,
-            results=results,
-            of_values=of_values,
+            fields=[results, dict(zip(NAMES[:2], sums, strict=True))],
+            factor=None,
             strain=None,
             names=names,
         )

@@ -141,11 +141,9 @@ def _of_symmetric(
         return None
     if names == ("dens",) or not symmetric.is_symmetric(kernel, options, batch, frozenset(names)):
         return None
-    given = kernel, options, batch, points, values, names
-    try:
-        return symmetric.pulled(*given, left.get("trg"), motion)
-    except ParkiValueError:
-        return None  # and others say it in words of these arguments
+    return symmetric.pulled(
+        kernel, options, batch, points, values, names, move=left.get("trg"), motion=motion
+    )
 
 
 def _pulled_apart(

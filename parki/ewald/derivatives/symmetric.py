@@ -9,7 +9,7 @@ density, as for an energy, the sum of w is that multiple of the sum itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, cast
@@ -17,16 +17,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.derivatives.by_box import by_lattice
+from parki.ewald.derivatives.by_box import by_vectors
 from parki.ewald.derivatives.one_sum import OneSum, Steps, SumOfPoints, all_rows
 from parki.ewald.far.strain import of_modes_alone
 from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
+from parki.ewald.points import ratios
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity
 from parki.ewald.sums.slopes import readable, slopes_of_moved
 from parki.interchange import as_array, as_given
+from parki.meaning import is_tensor
 from parki.typing import AnyArray
 
 Arrays = Mapping[str, AnyArray]  # by names of inputs
@@ -93,25 +95,15 @@ def pulled(
         fields, strain = sums.strained()
     else:
         fields = sums.summed()
-    results = fields[0]
-    if factor is not None:
-        of_values = {n: rows if n == "slopes" else factor * rows for n, rows in results.items()}
-        strain = factor * strain if strain is not None else None
-    else:
-        of_values = fields[1]
-    by_input = derivatives(
-        kernel,
+    return derivatives(
         options,
         inputs,
         values,
-        results=results,
-        of_values=of_values,
-        strain=strain,
+        fields=fields,
+        factor=factor,
+        strain=strain if factor is None or strain is None else factor * strain,
         names=names,
     )
-    if "box" in names:  # of the host
-        by_input["box"] = np.asarray(by_input["box"], like=x)
-    return by_input
 
 
 def _read(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> list[dict[str, AnyArray]]:
@@ -145,10 +137,10 @@ def _moved(sums: SumOfPoints, move: AnyArray) -> list[dict[str, AnyArray]]:
     """
     count = move.shape[1]
     rows = sums.dens.reshape(len(sums.dens), 1, -1, 1, count)
-    dipoles = np.zeros_like(move, shape=(len(rows), 4, rows.shape[2], 3, count))
-    np.multiply(rows[:, 0], move, out=dipoles[:, 0])
-    for axis in range(3):
-        dipoles[:, 1 + axis, :, axis] = rows[:, 0, :, 0]
+    directions = np.zeros_like(move, shape=(4, 3, count))
+    directions[0] = move
+    directions.reshape(12, count)[3::4] = 1  # along the axes
+    dipoles = rows * directions[:, None]
     kernel = SUMS[sums.kernel].dipoles
     shape = SUMS[kernel].density_shape(count)
     of_dipoles = sums._replace(kernel=kernel, dens=dipoles.reshape(-1, *shape))
@@ -160,71 +152,60 @@ def _moved(sums: SumOfPoints, move: AnyArray) -> list[dict[str, AnyArray]]:
 
 
 def derivatives(
-    kernel: str,
     options: EwaldOptions,
     inputs: Arrays,
     values: AnyArray,
     *,
-    results: Arrays,
-    of_values: Arrays,
+    fields: Sequence[Arrays],
+    factor: Any,
     strain: AnyArray,
     names: tuple[str, ...],
 ) -> dict[str, AnyArray]:
-    """Return derivatives by names, for results of the density and results of the values.
+    """Return derivatives by names, for fields: the results of the density, and of the values.
 
-    All are arrays of one library. The ``strain`` (9, systems) is the product's.
+    If the values are the density times a ``factor``, its own results are enough. All are arrays of
+    one library. The ``strain`` (9, systems) is the product's.
     """
     x, q, by_input = inputs["trg"], inputs["dens"], dict[str, AnyArray]()
     if "values" in names:
-        by_input["values"] = results["u"].reshape(values.shape)
+        by_input["values"] = fields[0]["u"].reshape(values.shape)
     if "dens" in names:
-        by_input["dens"] = of_values["u"].reshape(q.shape)
+        of_values = fields[1]["u"] if factor is None else factor * fields[0]["u"]
+        by_input["dens"] = of_values.reshape(q.shape)
     if not {"trg", "box"}.isdisjoint(names):
         count = x.shape[1]
-        pairs = zip((values, q), (results, of_values), strict=True)
-        parts = [
-            (weights.reshape(-1, 1, count) * named["grad_u"].reshape(-1, 3, count)).sum(axis=0)
-            if "grad_u" in named
-            else named["slopes"]
-            for weights, named in pairs
-        ]
-        by_input["trg"] = parts[0] + parts[1]
+        # Both fields of a multiple have the same part in this.
+        weights = (values, q) if factor is None else (2 * values,)
+        parts = []
+        for weight, named in zip(weights, fields, strict=True):
+            if "grad_u" in named:
+                rows = weight.reshape(-1, 1, count) * named["grad_u"].reshape(-1, 3, count)
+                parts.append(rows[0] if len(rows) == 1 else rows.sum(axis=0))
+            else:
+                parts.append(named["slopes"] if factor is None else 2 * named["slopes"])
+        by_input["trg"] = reduce(add, parts)
     if "box" in names:
-        by_input["box"] = by_box(kernel, options, inputs, by_input["trg"], strain, values)
+        box = by_box(options, inputs, by_input["trg"], strain)
+        by_input["box"] = as_given(box, x) if is_tensor(x) else np.asarray(box, like=x)
     return {name: by_input[name] for name in names}
 
 
 def by_box(
-    kernel: str,
-    options: EwaldOptions,
-    inputs: Arrays,
-    slopes: AnyArray,
-    strain: AnyArray,
-    values: AnyArray,
-) -> Any:
-    """Return the derivative by the box, for those by the points and by strains, (9, systems)."""
-    straight = inputs["box"].ndim == 1
-    taken = inputs["trg"], slopes, strain, inputs["dens"], values
-    x, slopes, strain, q, w = (as_array("saved", array) for array in taken)
-    lattice = by_lattice(
-        OneSum(SUMS[kernel], options=options, trg=x, src=x, norms=None),
-        q[None],
-        values={"u": w[None]},
-        moves=[(x, slopes)],
-        strains=[strain],
-        straight=straight,
-    )
-    return as_given(lattice.diagonal().copy() if straight else lattice, inputs["box"])
+    options: EwaldOptions, inputs: Arrays, slopes: AnyArray, strain: AnyArray
+) -> NDArray[np.float64]:
+    """Return the derivative by the box, for those by the points and by strains, (9, systems).
 
-
-def multiple(values: AnyArray, density: AnyArray) -> Any:
-    """Return the number that a density is multiplied by, up to rounding; None if there is none.
-
-    Arrays are of any library, which multiplies them itself.
+    Arrays are of any library, and the derivative is on the host.
     """
-    unit = 2.0**-52 if values.dtype.itemsize == 8 else 2.0**-23
-    with np.errstate(all="ignore"):  # no number is within NaN
-        factor = (values * density).sum() / (density * density).sum()
-        rest = abs(values - factor * density).max()
-        most = ROUNDING * unit * abs(values).max()
-    return factor if bool(rest <= most) else None
+    moments = (slopes[:, None] * inputs["trg"]).sum(axis=-1, dtype=strain.dtype)
+    total = strain.sum(axis=1).reshape(3, 3) - moments
+    lattice = by_vectors(np.array(total.tolist()), options)  # by one wait, and no small launches
+    return lattice.diagonal().copy() if inputs["box"].ndim == 1 else lattice
+
+
+def multiple(values: AnyArray, density: AnyArray) -> float | None:
+    """Return the number that a density is multiplied by, up to rounding; None if there is none."""
+    rows, columns = (as_array("values", array).reshape(-1) for array in (values, density))
+    low, high = ratios(rows, columns)
+    most = ROUNDING * float(np.finfo(rows.dtype).eps) * max(abs(low), abs(high))
+    return 0.5 * low + 0.5 * high if high - low <= most else None  # no number is within NaN

@@ -32,5 +32,6 @@ from parki.ewald.points.values import check_values as check_values
 from parki.ewald.points.values import check_want as check_want
 from parki.ewald.points.values import extremes as extremes
 from parki.ewald.points.values import like_points as like_points
+from parki.ewald.points.values import ratios as ratios
 from parki.ewald.points.values import result_rows as result_rows
 from parki.ewald.points.values import result_shape as result_shape

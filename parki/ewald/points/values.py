@@ -26,6 +26,7 @@ TENSOR_ROWS = 10
 # Work items that search a row on a device: MOST_ITEMS, then FEW_ITEMS, whose results the host
 # reads. Up to AT_ONCE columns there is only the second pass.
 MOST_ITEMS, FEW_ITEMS, AT_ONCE = 1 << 14, 1 << 8, 1 << 13
+MOST_RATIOS = 1 << 12  # work items that search for ratios, in one pass
 MOST_SINGLE = 1e9  # largest density or normal in mixed precision, in the user's unit
 
 
@@ -315,9 +316,43 @@ def _ends(values: AnyArray) -> NDArray[np.float64]:
     return np.array([values.min(axis=1), values.max(axis=1)], dtype=np.float64)
 
 
+def ratios(values: AnyArray, density: AnyArray) -> tuple[float, float]:
+    """Return the smallest and the largest ratio of values (N,) to a density (N,).
+
+    Zeros have any ratio. A device is waited for once. Both are NaN where a ratio is not finite, and
+    where there are zeros alone.
+    """
+    if isinstance(values, np.ndarray):
+        some = (values != 0) | (density != 0)
+        with np.errstate(all="ignore"):
+            lows = highs = values[some] / density[some]
+    else:
+        items = min(MOST_RATIOS, values.size)
+        lows, highs = both = _module(values).empty((2, items), dtype=values.dtype)
+        most = float(np.finfo(values.dtype).max)
+        _ratios_kernel(get_execution_space(None, values), values.dtype)(
+            items,
+            total=values.size,
+            items=items,
+            largest=most,
+            values=values,
+            density=density,
+            low=lows,
+            high=highs,
+        )
+        lows, highs = to_host(both)
+    low, high = float(lows.min(initial=np.inf)), float(highs.max(initial=-np.inf))
+    return (low, high) if math.isfinite(high - low) and low <= high else (math.nan, math.nan)
+
+
 @lru_cache(maxsize=4)
 def _extremes_kernel(space: ExecutionSpace, dtype: DTypeLike) -> Kernel:
     return load("extremes", "extremes", space, executor="embedded", REAL=real_name(dtype))
+
+
+@lru_cache(maxsize=4)
+def _ratios_kernel(space: ExecutionSpace, dtype: DTypeLike) -> Kernel:
+    return load("extremes", "ratios", space, executor="embedded", REAL=real_name(dtype))
 
 
 def check_finite(name: str, values: AnyArray, ends: NDArray[np.float64]) -> None:
