@@ -1,8 +1,9 @@
 """What the boundary asks about rows of numbers.
 
 In `extremes`, the smallest and largest value of each row, one work item owns every n-th column. Two
-passes leave few enough numbers for the host. So it is in `ratios`, of one pass. In `count_invalid` and `replace_invalid` it owns one
-column; the host waits for one number, which is there before later launches are done.
+passes leave few enough numbers for the host. So it is in `ratios`, of one pass. In `count_invalid`
+and `replace_invalid` it owns one column; the host waits for one number, which is there before later
+launches are done.
 """
 
 import pykokkos as pk
