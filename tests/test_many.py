@@ -10,6 +10,7 @@ import pytest
 
 import parki
 from parki import EwaldOptions, ParkiValueError
+from parki.ewald.far import sizes
 from parki.ewald.far.fgc import FGC
 from parki.ewald.near.p2p_kernels import near_kernel
 from parki.ewald.near.sizes import near_tile
@@ -66,8 +67,24 @@ def test_one_is_checked_at_a_time(rng):
 def test_grids_side_by_side(kernel, periodicity, space, to_space, rng):
     """What devices do with their grids, on every space."""
     plan, densities = make(kernel, periodicity, to_space, rng)
-    pipeline, mesh, xp = plan.pipeline.stages, plan.setup.mesh, space.array_module
-    dens, sets = densities(3).reshape(3, -1, N), 3
+    compare_side_by_side(plan, densities(3), space.array_module)
+
+
+def test_grids_that_need_smaller_blocks(rng, monkeypatch):
+    """A device has memory for fewer planes of several grids than of one; a host as a device."""
+    for module in ("buffers", "convolution"):
+        monkeypatch.setattr(f"parki.ewald.far.{module}.by_many", lambda task: False)
+    plan, densities = make("laplace", 1, np.asarray, rng)
+    block = max(plan.pipeline.stages.fgc.blocks, key=lambda block: block.modes)
+    most = 3 * 16 * block.modes * 2 // 3  # bytes of two thirds of the planes
+    monkeypatch.setattr(sizes, "CPU", sizes.CPU._replace(block=most))
+    compare_side_by_side(plan, densities(3), np)
+
+
+def compare_side_by_side(plan, dens, xp):
+    """Compare three densities on grids side by side with each alone."""
+    pipeline, mesh, sets = plan.pipeline.stages, plan.setup.mesh, 3
+    dens = dens.reshape(sets, -1, N)
     x, y, z = mesh.stored
     before, size = FGC.scratch(mesh, sets)
     shape = (mesh.task.sum.components, x, sets * y, z)

@@ -25,7 +25,7 @@ from parki.ewald.far.buffers import (
 )
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.multiplier import cropped
-from parki.ewald.far.sizes import FFT_LEAST, parts, wanted
+from parki.ewald.far.sizes import FFT_LEAST, parts, sizes_of, wanted
 from parki.ewald.far.transforms import transforms_of
 from parki.ewald.split.protocol import Split
 from parki.ewald.task import Task
@@ -136,7 +136,7 @@ class Convolution:
         self.convolve = self.kernel(mesh.task)
         self._root: Any = None  # a multiplier for noise
         self.threads, padding = 1, mesh.padding
-        if mesh.periodicity < 3 and by_many(mesh.task):
+        if mesh.periodicity < 3:
             _, self.threads = planes_in_blocks(mesh.task, padding, sets, modes)
             self.blocks = [part for block in self.whole for part in self._parts(block)]
         declared = convolution_buffers(mesh.task, padding, sets, modes)
@@ -283,15 +283,27 @@ class Convolution:
         return values.reshape(-1)
 
     def _parts(self, block: Block) -> list[Block]:
-        """Return a block of planes as parts, each convolved by one CPU thread at a time."""
+        """Return a block of planes as parts, of which a CPU's thread or a device convolves one.
+
+        Blocks of another convolution have more planes than there is memory for, if it has fewer
+        grids.
+        """
+        planes, task = block.last - block.first, self.mesh.task
         size = self.components * self.sets * self.complex_type.itemsize * block.modes
+        if by_many(task):
+            count = parts(size, self.threads)
+        else:
+            fitting = max(1, sizes_of(task.space.on_device).block * planes // size)
+            if planes <= fitting:
+                return [block]
+            count = -(-planes // fitting)
         blocks = []
-        for part in cuts(block.last - block.first, parts(size, self.threads)):
+        for part in cuts(planes, count):
             arguments = dict(block.arguments)
             for name in ("k0", "square0"):
                 arguments[name] = arguments[name][part]
             modes = (part.stop - part.start, *block.lengths[1:])
-            arguments["shape"] = np.array(modes, dtype=np.int32)
+            arguments["shape"] = self.xp.asarray(modes, dtype=np.int32)
             blocks.append(
                 Block(
                     first=block.first + part.start,
