@@ -9,6 +9,7 @@ from contract import rms
 import parki
 from parki import ParkiTypeError, ParkiValueError
 from parki.ewald.pipeline import arrival, one_shot
+from parki.ewald.points import cloud
 from parki.ewald.sums import SUMS
 
 TOLERANCE = 1e-10
@@ -235,6 +236,26 @@ def test_many_unlike_systems_are_kept(rng, monkeypatch):
     for _ in range(2):
         parki.energy(points, charges, rows=False, tolerance=1e-3, **how)
         assert len(chosen) == len(wires)
+
+
+def test_values_are_looked_at_once(rng, monkeypatch):
+    """Not by the sum of each group again, unless its boxes are equal; but points may be too far."""
+    looked, extremes = [], cloud.extremes
+    monkeypatch.setattr(cloud, "extremes", lambda arrays: looked.append(1) or extremes(arrays))
+    points, charges, how = batch(rng)
+    options = {"rows": False, "tolerance": 1e-6, **how}
+    parki.energy(points, charges, **options)
+    assert len(looked) == 3  # all points, and two single wires
+    crystal = slice(0, 5)
+    points[0, crystal] -= 2e6
+    with pytest.raises(ParkiValueError, match="more than 1e6 boxes away"):
+        parki.energy(points, charges, **options)
+    points[0, crystal] += 2e6
+    for values, wrong in ((points, "points"), (charges, "charges")):
+        values[..., 2], before = np.nan, values[..., 2].copy()
+        with pytest.raises(ParkiValueError, match=f"{wrong}.*(?:NaN|nan)"):
+            parki.energy(points, charges, **options)
+        values[..., 2] = before
 
 
 def test_zero_is_no_length():

@@ -114,7 +114,12 @@ def energies_of(
             of_part = of_part._replace(dipoles=part.columns.take("norms", charges.dipoles))
         of_parts.append(
             _of_one(
-                of_part, part.options, strained=strained, exclude=part.labels, systems=part.systems
+                of_part,
+                part.options,
+                strained=strained,
+                exclude=part.labels,
+                systems=part.systems,
+                extents=part.extents,
             )
         )
     count = charges.points.shape[1]
@@ -154,6 +159,7 @@ def _of_one(
     strained: bool,
     exclude: LabelsLike,
     systems: Systems | None,
+    extents: NDArray[np.float64] | None = None,
 ) -> EnergiesOfPoints:
     """Return the energies of one system, or of several in one box, by one sum for charges alone.
 
@@ -182,6 +188,7 @@ def _of_one(
         systems=systems,
         exclude=exclude,
         strained=by_box,
+        extents=extents,
     )
     (potentials, *slopes), strain = results if by_box else (results, None)
     forces = -q * slopes[0] if slopes else None

@@ -25,7 +25,7 @@ from parki.ewald.geometry.systems import (
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import Cloud, check_density, check_fields, check_points, like_points
-from parki.ewald.points.arguments import refuse_between_walls
+from parki.ewald.points.arguments import limits, refuse_between_walls
 from parki.ewald.points.extent import resolve, warn_of_boxes
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
@@ -50,6 +50,7 @@ class Part(NamedTuple):
     options: EwaldOptions
     systems: Systems
     labels: Labels | None
+    extents: Array | None  # as `sum_once` takes it
 
 
 class InBoxes(NamedTuple):
@@ -200,6 +201,7 @@ class InBoxes(NamedTuple):
                 want=self.request.want,
                 systems=part.systems,
                 exclude=part.labels,
+                extents=part.extents,
             )
             for n, rows in zip(self.request.results, (of_part,) if one else of_part, strict=True):
                 self._scatter(part.columns, n, rows, results)
@@ -321,7 +323,19 @@ class InBoxes(NamedTuple):
                 options=options,
                 systems=systems,
                 labels=labels,
+                extents=self._looked_at(group, options),
             )
+
+    def _looked_at(self, group: Group, options: EwaldOptions) -> Array | None:
+        """Return the extents of all points, if those of a group need not be looked at again.
+
+        A sum of boxes of their own has no more to refuse, and to warn of, unless points are far.
+        """
+        if group.boxes is None and any(options.periodic):
+            return None
+        extents, (lowest, highest) = self.cloud.extents, limits(options, self.cloud.src.dtype)
+        near = (lowest <= extents) & (extents <= highest)
+        return extents if near[:, options.periodic].all() else None
 
     def _moved(self, columns: Columns, moves: Mapping[str, AnyArray]) -> Arrays:
         """Return the moves of a group's points."""
@@ -352,7 +366,8 @@ class InBoxes(NamedTuple):
         values = like_points(label, array, self.cloud.space, self.cloud.src.dtype)
         shape = *(self.request.density if name == "dens" else (3,)), self._count(name)
         of = "targets" if name == "trg" else "sources"
-        check_density(label, values, shape, several=name == "dens", of=of)
+        single = name == "dens" and self.cloud.options.precision == "mixed"
+        check_density(label, values, shape, several=name == "dens", of=of, single=single)
         return values
 
     def _scatter(self, columns: Columns, name: str, rows: AnyArray, arrays: Arrays) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,11 @@ def place_and_sum(
 ) -> tuple[EwaldSum, Any]:
     """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
 
-    The density is checked along with the rest, before any work. All ranks are in one call.
+    The density is checked along with the rest, before any work; unless the cloud has extents, as
+    all values were looked at then. All ranks are in one call.
     """
     placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors, one_shot=True)
-    values = placed.density(dens, looked=placed.pending is None)
+    values = placed.density(dens, looked=placed.pending is None and cloud.extents is None)
     with placed.access():
         late, invalid = placed.pending is not None, None
         placed.place()
@@ -78,6 +80,7 @@ def sum_once(
     tensors: AnyArray = None,
     strained: bool = False,
     motion: NDArray[np.float64] | None = None,
+    extents: NDArray[np.float64] | None = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next.
@@ -85,6 +88,7 @@ def sum_once(
     Takes what `parki.stokes_sl` and `EwaldSum` take. If ``strained``, return also what dens.u gains
     by strains of points and box, shape (k, 9, systems): see `Stages.run`. With a ``motion``, shape
     (3, 3), return how results change along the strain ``dx = motion x``: see `Stages.run_changed`.
+    With ``extents``, between which the points are, all values were looked at: see `Cloud`.
     """
     with ranks.collective("sum"), read_once():
         cloud = take_cloud(
@@ -97,6 +101,8 @@ def sum_once(
             exclude=exclude,
             borrowed=False,  # it is summed at once
         )
+        if extents is not None:
+            cloud = replace(cloud, extents=extents)
         placed, result = place_and_sum(
             ranks.engine(),
             kernel,
