@@ -327,7 +327,7 @@ class InBoxes(NamedTuple):
             )
 
     def _looked_at(self, group: Group, options: EwaldOptions) -> Array | None:
-        """Return the extents of all points, if those of a group need not be looked at again.
+        """Return the extents of all points, if points of a group need not be looked at again.
 
         A sum of boxes of their own has no more to refuse, and to warn of, unless points are far.
         """
