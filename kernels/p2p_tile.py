@@ -8,11 +8,9 @@ target's reach, and on a device a lane without work waits for the lanes with wor
 target search the tile's candidates one by one, and list the ones in reach. After CANDIDATES of them
 each lane computes its list.
 
-Lists depend on the points alone: sums over other densities can reuse them. LISTS says what a kernel
-does with lists. A row of a list has a source for each lane. For CANDIDATES of a lane there is one
-row of lengths, and as many rows as the longest list has sources.
-
-With DERIVATIVES, ``p2p_derivatives.py`` says what is summed.
+Lists depend on the points alone: sums over other densities can reuse them. A row of a list has a
+source for each lane. For CANDIDATES of a lane there is one row of lengths, and as many rows as the
+longest list has sources.
 """
 
 from typing import List

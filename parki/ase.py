@@ -204,8 +204,8 @@ class Coulomb(Calculator):
             [0.25 * vectors.diagonal().min() if count else LEAST, 1e-3 * extent.max(initial=0.0)]
         )
         wanted = np.maximum((1 + SPARE) * extent, least)
-        kept = self._lengths
-        if kept.shape != wanted.shape or (extent > kept).any() or (kept > 2 * wanted).any():
+        last = self._lengths
+        if last.shape != wanted.shape or (extent > last).any() or (last > 2 * wanted).any():
             self._lengths = wanted
         if len(free):
             free += 0.5 * (self._lengths - free.min(axis=0) - free.max(axis=0))

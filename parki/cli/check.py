@@ -101,23 +101,23 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = cases()[:: EVERY if arguments.quick else 1]
     sums = list(_shown(checks(spaces, chosen), len(spaces) * len(chosen)))
     seconds = time.perf_counter() - start
-    kept = all(case.kept for case in sums)
+    all_kept = all(case.kept for case in sums)
     if arguments.json:
         rows = [{**_finite(asdict(case)), "kept": case.kept} for case in sums]
-        print(json.dumps({"kept": kept, "seconds": seconds, "sums": rows}, indent=2))
-        return 0 if kept else 1
+        print(json.dumps({"kept": all_kept, "seconds": seconds, "sums": rows}, indent=2))
+        return 0 if all_kept else 1
     console = Console()
     for space in spaces:
         console.print(report(space, [case for case in sums if case.space == space.name]))
     broken = sum(not case.kept for case in sums)
     verdict = (
         f"OK: all {len(sums)} promises are kept"
-        if kept
+        if all_kept
         else f"NOT OK: {broken} of {len(sums)} promises are broken; please report it, with the "
         "output of 'parki info'"
     )
     console.print(f"{verdict} ({seconds:.1f} s).", soft_wrap=True, highlight=False)
-    return 0 if kept else 1
+    return 0 if all_kept else 1
 
 
 def _names(space: str | None) -> list[str | None]:

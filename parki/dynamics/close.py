@@ -23,7 +23,7 @@ def kernel(file: str, name: str, space: ExecutionSpace, **constants: Any) -> Ker
 
 def kernels(space: ExecutionSpace) -> list[Kernel]:
     """Return all kernels of pairs of spheres."""
-    given = {
+    workunits = {
         "close_pairs": (
             "measure_pairs",
             "tabulate_pairs",
@@ -42,7 +42,7 @@ def kernels(space: ExecutionSpace) -> list[Kernel]:
             "part_blocks",
         ),
     }
-    others = [kernel(file, name, space) for file, names in given.items() for name in names]
+    others = [kernel(file, name, space) for file, names in workunits.items() for name in names]
     steps = [load("iterate", name, space, REAL="double") for name in ("direct", "go")]
     return search_kernels(space, spheres=1) + others + steps
 

@@ -37,11 +37,11 @@ from parki.typing import AnyArray
 TRACE = 1e-9  # of a gradient, over its largest entry
 
 
-def gradient(given: AnyArray, options: EwaldOptions) -> Any:
+def gradient(values: AnyArray, options: EwaldOptions) -> Any:
     """Return the gradient (3, 3) of a flow as NumPy's array, or refuse it; None is no flow."""
-    if given is None:
+    if values is None:
         return np.zeros((3, 3))
-    slope = to_host(as_array("gradient", given)).astype(np.float64)
+    slope = to_host(as_array("gradient", values)).astype(np.float64)
     if slope.shape != (3, 3) or not np.isfinite(slope).all():
         raise ParkiValueError(
             f"gradient has shape {slope.shape}; expected (3, 3), finite: [i, j] = d u_i / d x_j"

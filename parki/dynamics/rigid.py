@@ -101,16 +101,16 @@ class RigidSpheres(Solving):
         accuracy: float = 1e-3,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        _, given = take_options(None, options, keywords, also=WORDS_OF_OWN)
+        _, checked = take_options(None, options, keywords, also=WORDS_OF_OWN)
         array = as_points("points", points)
         self._sizes = Radii.of(radii, array.shape[1])
         if array.shape[1] and not self._sizes.smallest:
             raise ParkiValueError(
                 "radii has 0; expected rigid spheres of positive radii: parki.Spheres has tracers"
             )
-        if given.walled:
+        if checked.walled:
             raise ParkiValueError(
-                f"wall is {given.wall!r}, but rigid spheres have no stresslets near a wall; take "
+                f"wall is {checked.wall!r}, but rigid spheres have no stresslets near a wall; take "
                 "parki.Spheres"
             )
         self.viscosity = viscosity
@@ -126,7 +126,7 @@ class RigidSpheres(Solving):
             )
         self._dtype, self.accuracy = array.dtype, accuracy
         with by_words(WORDS):
-            self._mobility = MomentMobility(array, self._sizes.each, given)
+            self._mobility = MomentMobility(array, self._sizes.each, checked)
         pairs = self._close_pairs(self._mobility.points, self.options)
         self._first.attach(Attached(library_of(points), pairs))
 

@@ -339,10 +339,10 @@ def _length(name: str, value: float) -> float:
     return positive(name, value, "a positive, finite length")
 
 
-def _count(given: int | None, usual: int, least: int) -> int:
+def _count(count: int | None, usual: int, least: int) -> int:
     """Return a number of blobs."""
     usual = max(usual, least)
-    return usual if given is None else whole("blobs", given, "a number of blobs", least)
+    return usual if count is None else whole("blobs", count, "a number of blobs", least)
 
 
 def _line(length: float, radius: float) -> tuple[float, float]:

@@ -133,7 +133,7 @@ def solve(
     # If there is one, R does not resist a common velocity of all spheres.
     gauged, xp = moments.gauged(mobility.options), equations.xp
     k, f, d = steps.keep(k=k, f=f, d=mobility.diagonal)
-    given = None if start is None else steps.keep(stresslets=start.stresslets, before=start.moves)
+    before = None if start is None else steps.keep(stresslets=start.stresslets, before=start.moves)
     numbers = steps.numbers
     if resistance is not None:
         resistance = resistance.recorded(steps)
@@ -192,9 +192,9 @@ def solve(
         if any(gauged):
             net[...] = f[:3].sum(axis=1) * along
             alone[...] = net * mobility.alone[:3].mean(axis=1) / equations.count
-        if given is None:
+        if before is None:
             return balanced(k, f)
-        x, (stresslets, v) = np.zeros_like(k), (np.ldexp(each, -power) for each in given)
+        x, (stresslets, v) = np.zeros_like(k), (np.ldexp(each, -power) for each in before)
         x[6:] = stresslets
         x[:6] = f if resistance is None else f - resistance(v)
         return x, v

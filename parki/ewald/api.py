@@ -129,7 +129,7 @@ def _docstring(template: str, call: str, family: InteractionFamily, array: str, 
     template = template.replace(
         "{want}", _WANT_FLOW if words.pressure or "p" in record.terms else _WANT_POTENTIAL
     )
-    rows, normals = record.density_shape(0)[:-1], {"normals": (3, 100)} if record.normals else {}
+    rows, normals = record.density, {"normals": (3, 100)} if record.normals else {}
     arrays = {"points": (3, 100), words.variable: (*rows, 100), **normals}
     given = ["points", *arrays, "options", *(f"{n}={v!r}" for n, v in family.example.items())]
     about = f"Nothing is scaled: {words.physical}.", *words.text

@@ -187,10 +187,10 @@ class Sample:
         """Return the targets of a sum in these columns that are sampled, and their places in it."""
         if columns is None:
             return self.chosen, slice(None)
-        own = np.flatnonzero(np.isin(columns, self.chosen))
-        return own, np.searchsorted(self.chosen, columns[own])
+        local = np.flatnonzero(np.isin(columns, self.chosen))
+        return local, np.searchsorted(self.chosen, columns[local])
 
-    def cloud(self, placed: EwaldSum, own: AnyArray) -> tuple[Cloud, Any]:
+    def cloud(self, placed: EwaldSum, local: AnyArray) -> tuple[Cloud, Any]:
         """Return the points of the other sum, with some targets, and where these are in it.
 
         In float64 whatever the plan's dtype: equal positions stay equal.
@@ -200,9 +200,9 @@ class Sample:
         # Where the box is the points' extent, the outermost targets give the other sum the same.
         free = [r for r, edge in zip(points.trg, task.options.box, strict=True) if edge is None]
         ends = [end for row in free if row.size for end in (row.argmin(), row.argmax())]
-        places = np.concatenate([own, np.array([int(end) for end in ends], dtype=int)])
+        places = np.concatenate([local, np.array([int(end) for end in ends], dtype=int)])
         order = np.argsort(places, kind="stable")
-        places, back = places[order], np.argsort(order)[: len(own)]
+        places, back = places[order], np.argsort(order)[: len(local)]
         if systems is not None:
             offsets = np.searchsorted(places, systems.targets).astype(np.int32)
             systems = Systems(

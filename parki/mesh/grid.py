@@ -76,10 +76,10 @@ class Grid:
             strict=True,
         ):
             object.__setattr__(self, name, checked)
-        given = None if self.values is None else tuple(as_array("values", self.values).shape)
-        if given is not None and given[-len(shape) :] != shape:
+        present = None if self.values is None else tuple(as_array("values", self.values).shape)
+        if present is not None and present[-len(shape) :] != shape:
             raise ParkiValueError(
-                f"values has shape {given}; expected {shape}, or components before"
+                f"values has shape {present}; expected {shape}, or components before"
             )
 
     def _by_axis(

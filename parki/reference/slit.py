@@ -67,10 +67,10 @@ def between_walls(
         rotation = np.array([[wave[0], -wave[1], 0], [wave[1], wave[0], 0], [0, 0, k]]) / k
         local = (_slit(k, z, h, gap) - _free(k, z - h)) / area
         phases = np.exp(1j * (wave @ x[:2])[:, None] - 1j * (wave @ y[:2])[None])
-        made = np.einsum(
+        flows = np.einsum(
             "ia,abxy,jb,jy,xy->ix", rotation, local, rotation, f, phases, optimize=True
         )
-        u += 2 * made.real
+        u += 2 * flows.real
     return u
 
 

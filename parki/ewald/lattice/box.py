@@ -89,8 +89,8 @@ class Lattice:
     def key(self) -> tuple[Any, ...]:
         """All that it is, to compare and to look up."""
         ends = self.sides.tobytes(), self.origin.tobytes()
-        own = *ends, self.periodicity, self.tilts, self.axes, self.deforms
-        return own if self.enclosed is None else (*own, self.enclosed.key)
+        key = *ends, self.periodicity, self.tilts, self.axes, self.deforms
+        return key if self.enclosed is None else (*key, self.enclosed.key)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Lattice) and self.key == other.key
@@ -281,7 +281,7 @@ class Lattice:
             return self
         half = self.sides[0] / 2, self.sides[0] / 2, self.sides[1] / 2
         tilts = zip(self.deforms, half, self.tilts or NONE, strict=True)
-        most = tuple(float(most if free else own) for free, most, own in tilts)
+        most = tuple(float(most if free else present) for free, most, present in tilts)
         widest = replace(self, tilts=most)
         widest.__dict__["widest"] = widest
         return widest
@@ -316,7 +316,7 @@ def image_numbers(widest: Lattice, reach: float) -> Array:
     They are in the order of the distances where the tilts that change are 0.
     """
     tilts = zip(widest.deforms, widest.tilts or NONE, strict=True)
-    still = replace(widest, tilts=tuple(0.0 if free else own for free, own in tilts))
+    still = replace(widest, tilts=tuple(0.0 if free else present for free, present in tilts))
     brick = still.sides + reach
     # Whole numbers of vectors: the last one decides over the others.
     (x, y, z), (xy, xz, yz) = brick, np.abs(widest.tilts or NONE)

@@ -76,8 +76,8 @@ def lattice(
     ParkiTypeError, ParkiValueError
         If one of them is no finite number.
     """
-    given = {"lx": lx, "ly": ly, "lz": lz, "xy": xy, "xz": xz, "yz": yz}
-    x, y, z, *tilts = (finite(name, each, "a finite length") for name, each in given.items())
+    lengths = {"lx": lx, "ly": ly, "lz": lz, "xy": xy, "xz": xz, "yz": yz}
+    x, y, z, *tilts = (finite(name, each, "a finite length") for name, each in lengths.items())
     return np.array([[x, 0, 0], [tilts[0], y, 0], [*tilts[1:], z]])
 
 
@@ -94,14 +94,14 @@ def rows_of(box: Any) -> Rows | None:
         rows = [None if row is None else tuple(as_number(each) for each in row) for row in box]
     except (RuntimeError, TypeError, ValueError):
         return None
-    given = [row for row in rows if row is not None]
-    whole = len(rows) == 3 and all(len(row) == 3 and any(row) for row in given)
-    if not whole or not np.isfinite(given).all():
+    present = [row for row in rows if row is not None]
+    whole = len(rows) == 3 and all(len(row) == 3 and any(row) for row in present)
+    if not whole or not np.isfinite(present).all():
         raise ParkiValueError(
             f"box is {shown(box)}; expected 3 lengths, or 3 lattice vectors of 3 finite numbers "
             "each, not all 0, in rows, such as parki.lattice(1, 1, 1, xy=0.5)"
         )
-    check_length(max(max(map(abs, row)) for row in given))
+    check_length(max(max(map(abs, row)) for row in present))
     single = str(getattr(box, "dtype", "")).endswith("float32")
     unit = STRAIGHT * float(np.finfo(np.float32 if single else np.float64).eps)
 

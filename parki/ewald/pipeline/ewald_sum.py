@@ -180,11 +180,11 @@ class EwaldSum:
 
     def _is_at(self, points: SurveyedCloud | None) -> bool:
         """Return whether the points and their box are those that one sum before had copied."""
-        own = self._points
-        if points is None or (points.lattice, points.systems) != (own.lattice, own.systems):
+        before = self._points
+        if points is None or (points.lattice, points.systems) != (before.lattice, before.systems):
             return False
-        placed, arrays = points.distinct, own.distinct
-        return (points.labels is own.labels and placed.keys() == arrays.keys()) and all(
+        placed, arrays = points.distinct, before.distinct
+        return (points.labels is before.labels and placed.keys() == arrays.keys()) and all(
             np.array_equal(array, placed[name]) for name, array in arrays.items()
         )
 

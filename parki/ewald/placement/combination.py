@@ -109,7 +109,7 @@ class LinearCombination:
         points = 2 ** max(self.counts).bit_length()
         key = count, points, str(options.box)
         if key not in self._corrections:
-            made = correction_of(
+            correction = correction_of(
                 self.request.near,
                 options,
                 sources=count,
@@ -118,7 +118,7 @@ class LinearCombination:
                 dtype=self.placement.cloud.trg.dtype,
                 space=self.space,
             )
-            self._corrections = {key: made}
+            self._corrections = {key: correction}
         return self._corrections[key]
 
     # ------------------------------------------------------------------ apply

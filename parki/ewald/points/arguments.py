@@ -86,8 +86,8 @@ def refuse_voltage(keywords: OptionKeywords, *options: Any) -> None:
     ------
     ParkiValueError
     """
-    given = [keywords.get("voltage"), *(getattr(each, "voltage", None) for each in options)]
-    if any(voltage is not None for voltage in given):
+    voltages = [keywords.get("voltage"), *(getattr(each, "voltage", None) for each in options)]
+    if any(voltage is not None for voltage in voltages):
         raise ParkiValueError(
             "voltage was given, which sums of tensors and of arrays of JAX do not take; leave it "
             "out, and add voltage * z / H to the potentials"

@@ -235,14 +235,14 @@ def _balanced(tables: RadialTables, flow: float, slope: float) -> RadialTables:
     which is minus ``int (5 psi_1 + t^2 psi_2) t^2 dt`` of `parki.ewald.split.quadrature`.
     """
     t0, t1, t2, t3 = (tables.smooth(n) for n in range(4))
-    nodes, own = gauss(_NODES)
+    nodes, weights = gauss(_NODES)
     square = ((nodes + 1) / 2) ** 2  # of t
-    own = own / 2 * square
+    weights = weights / 2 * square
 
     def value(table: Array) -> Array:
         return np.asarray(np.polyval(table, 2 * square - 1))
 
-    integral = own @ (15 * value(t1) - 10 * square * value(t2) + square**2 * value(t3))
+    integral = weights @ (15 * value(t1) - 10 * square * value(t2) + square**2 * value(t3))
     t1 = plus(t1, (slope - integral) / 5)
-    integral = own @ (4 * value(t0) - 4 / 3 * square * value(t1))
+    integral = weights @ (4 * value(t0) - 4 / 3 * square * value(t1))
     return RadialTables.of(smooth=(plus(t0, 3 / 4 * (flow - integral)), t1, t2, t3))

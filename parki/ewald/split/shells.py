@@ -93,7 +93,7 @@ class Shells(OfPoints):
         def values(t: Array) -> Array:
             x = end * (t + 1) / 2
             polynomial = np.polyval(base.coefficients, x - base.shift)
-            return np.asarray(polynomial * self._shape(np.sqrt(x / base.scale)))
+            return np.asarray(polynomial * self.shape(np.sqrt(x / base.scale)))
 
         more = int(math.sqrt(end / base.scale) * self.reach)
         series = sampled(values, base.coefficients.size + 30 + more)
@@ -122,7 +122,7 @@ class Shells(OfPoints):
         """Whether the near field is positive: both fields have the square of the shells' factor."""
         return True
 
-    def _shape(self, k: Array) -> Array:
+    def shape(self, k: Array) -> Array:
         """Return the factor of the shells for a mode."""
         one, other = (
             ball(k * shell.radius) if shell.turns else np.sinc(k * shell.radius / np.pi)
@@ -135,9 +135,9 @@ class Shells(OfPoints):
 def _smaller(split: Shells, rc: float, term: str) -> bool:
     """Whether errors beyond rc are no larger than errors of points beyond 1, in all ways."""
     laplacian = sum(shell.radius**2 for shell in split.shells) / 6
-    own = Tail(split.base, split.order, rc, [(split._shape, 1.0, laplacian)]).size(term)
+    of_shells = Tail(split.base, split.order, rc, [(split.shape, 1.0, laplacian)]).size(term)
     points = _points(split.base, split.order, term)
-    return all(ours <= theirs for ours, theirs in zip(own, points, strict=True))
+    return all(ours <= theirs for ours, theirs in zip(of_shells, points, strict=True))
 
 
 @lru_cache(maxsize=256)
@@ -150,4 +150,4 @@ def _points(base: Split, order: int, term: str) -> tuple[float, float]:
 def _radial(split: Shells) -> RadialTables:
     """Radial functions for a cut-off of 1."""
     k, gamma = waves(split.base, split.order, 1 + split.reach)
-    return of_waves(split.order, k, gamma * split._shape(k))
+    return of_waves(split.order, k, gamma * split.shape(k))

@@ -85,8 +85,8 @@ def _maker(plain: InteractionFamily, names: set[str]) -> Callable[..., Interacti
 
         def name(kernel: str) -> str | None:
             family, parameters = read_name(kernel)
-            own = {**parameters, "epsilon": chosen.epsilon, **kind}
-            return named(family, **own) if family in names else None
+            all_parameters = {**parameters, "epsilon": chosen.epsilon, **kind}
+            return named(family, **all_parameters) if family in names else None
 
         return regularised(record, chosen, name)
 

@@ -87,9 +87,11 @@ def _addends(addend: Addend, want: str, name: str) -> Iterator[Addend]:
     if needs:
         yield replace(addend, want=needs, results=results)
     for other in others:
-        made = other.results if want == "p" else partial(_pressed, other.results)
+        pressed = other.results if want == "p" else partial(_pressed, other.results)
         density = after(addend.density, other.density)
-        yield replace(addend, kernel=other.kernel, want=other.want, results=made, density=density)
+        yield replace(
+            addend, kernel=other.kernel, want=other.want, results=pressed, density=density
+        )
 
 
 def _pressed(pressure: Map, results: Arrays, cloud: Arrays) -> AnyArray:
