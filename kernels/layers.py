@@ -1,8 +1,9 @@
 """Layers of surfaces near targets: blocks of numbers of an event and the nodes of its body.
 
-An event is a target near a body (`parki.surfaces.near`). A work item owns one, and all pairs that
-it has with nodes. Each pair has a block of numbers, times the node's area. It is made of functions
-in place of 1/r^k, in up to three parts:
+An event is a target near a body (`parki.surfaces.near`). Its pairs with nodes are shared out among
+PARTS work items, which take one pair after the other in turn, so that a device reads and writes in
+a row. Each pair has a block of numbers, times the node's area. It is made of functions in place of
+1/r^k, in up to three parts:
 
     whole     times the kernel of the sum itself, unless the sum leaves the pair out
     smooth    times the change from that to a kernel that is smooth at a width
@@ -42,6 +43,7 @@ from kernels.blocks.layers import (
 )
 
 REAL = pk.double
+PARTS = 1  # work items of an event
 LAYER = 0  # of the list in `add_layer`
 ROWS = 3
 COLUMNS = 3
@@ -98,29 +100,32 @@ def expand_distance(i: int, order: int, numbers: pk.View2D[REAL], p: pk.View2D[R
 
 @pk.workunit
 def count_pairs(
-    i: int,
+    item: int,
     numbers: pk.View2D[REAL],
     whole_numbers: pk.View2D[pk.int32],
     nodes: pk.View2D[REAL],
     centres: pk.View2D[REAL],
     frames: pk.View3D[REAL],
-    counts: pk.View1D[pk.int32],
+    found_by: pk.View1D[pk.int32],
 ):
-    """Count the nodes that are pairs of event i."""
+    """Count the pairs of work item ``item``."""
+    i: int = item // PARTS
+    k: int = item - PARTS * i
     found: int = 0
     r: List[REAL] = [0.0] * 3
     body: int = whole_numbers[0][i]
-    for k in range(whole_numbers[2][i]):
+    while k < whole_numbers[2][i]:
         j: int = whole_numbers[1][i] + k
         to_node(r)
         if r[0] * r[0] + r[1] * r[1] + r[2] * r[2] < numbers[13][i]:
             found += 1
-    counts[i] = found
+        k += PARTS
+    found_by[item] = found
 
 
 @pk.workunit
 def make_pairs(
-    i: int,
+    item: int,
     numbers: pk.View2D[REAL],
     whole_numbers: pk.View2D[pk.int32],
     nodes: pk.View2D[REAL],
@@ -136,6 +141,8 @@ def make_pairs(
     smooth: REAL,
     begins: pk.View1D[pk.int64],
     counts: pk.View1D[pk.int32],
+    every: int,
+    found_by: pk.View1D[pk.int32],
     pairs: pk.int64,
     columns: int,
     column: int,
@@ -148,13 +155,17 @@ def make_pairs(
     bumps: pk.View1D[REAL],
     sums: pk.View2D[REAL],
 ):
-    """Write the blocks of the pairs of event i, and add them up in ``sums``.
+    """Write the blocks of the pairs of work item ``item``, and add them up in ``sums``.
 
-    The block's first column is ``column`` of all ``columns``. ``indices``, if they are ``indexed``,
-    are the places of its numbers in a density of ``many`` nodes, one row after the other. Values of
-    a smooth delta function on the surface, times areas, go to ``bumps``, which are zero before.
-    Blocks ``added`` to these have as many pairs of each event.
+    If ``every`` node is a pair they are in the order of the nodes; else in the order of the items,
+    each of which has ``found_by`` pairs. The block's first column is ``column`` of all ``columns``.
+    ``indices``, if they are ``indexed``, are the places of its numbers in a density of ``many``
+    nodes, one row after the other. Values of a smooth delta function on the surface, times areas,
+    go to ``bumps``, which are zero before, and their sum below the sums of the blocks. Blocks
+    ``added`` to these have as many pairs of each event.
     """
+    i: int = item // PARTS
+    turn: int = item - PARTS * i
     body: int = whole_numbers[0][i]
     width: REAL = numbers[10][i]
     place: pk.int64 = begins[i]
@@ -164,7 +175,14 @@ def make_pairs(
     first: pk.int64 = columns * place + column * count
     added_row: pk.int64 = columns * added_pairs
     added_first: pk.int64 = (columns * i + column) * count
-    found: int = 0
+    found: int = turn
+    stride: int = PARTS
+    if every == 0:
+        stride = 1
+        found = 0
+        for before in range(turn):
+            found += found_by[PARTS * i + before]
+    bumped: REAL = 0.0
     r: List[REAL] = [0.0] * 3
     d: List[REAL] = [0.0] * 3
     normal: List[REAL] = [0.0] * 3
@@ -180,7 +198,8 @@ def make_pairs(
         for n in range(order):
             jump += p[n][i]
         jump = numbers[11][i] * (pk.erfc(away) - away * pk.exp(0.0 - away * away) * jump)
-    for k in range(whole_numbers[2][i]):
+    k: int = turn
+    while k < whole_numbers[2][i]:
         j: int = whole_numbers[1][i] + k
         to_node(r)
         square: REAL = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
@@ -247,6 +266,7 @@ def make_pairs(
                 if part == 1 and near:
                     regularise()
                     bumps[place + found] = bump * areas[j]
+                    bumped += bump * areas[j]
                 if part == 0 or near:
                     add_layer(normal)
             for q in range(BLOCK):
@@ -260,14 +280,16 @@ def make_pairs(
                         values[at] += added[c * added_row + added_first + a * count + found]
                     if indexed == 1:
                         indices[at] = (column + a) * many + j
-            found += 1
+            found += stride
+        k += PARTS
     for q in range(BLOCK):
-        sums[q][i] += total[q]
+        sums[q][item] += total[q]
+    sums[BLOCK][item] += bumped
 
 
 @pk.workunit
 def share_errors(
-    i: int,
+    item: int,
     whole_numbers: pk.View2D[pk.int32],
     numbers: pk.View2D[REAL],
     begins: pk.View1D[pk.int64],
@@ -287,9 +309,11 @@ def share_errors(
 ):
     """Add what ``sums`` of constants lack of the ``exact`` value inside, if they are ``mended``.
 
-    It acts on the density at the nearest point: at the node that the target is at, which has what
-    is ``known`` there, too; or on the mean that the bumps take of the nodes around.
+    Work items take pairs of their event in turn. It acts on the density at the nearest point: at
+    the node that the target is at, which has what is ``known`` there, too; or on the mean that the
+    bumps take of the nodes around.
     """
+    i: int = item // PARTS
     place: pk.int64 = begins[i]
     count: pk.int64 = counts[i]
     at: pk.int64 = 0
@@ -299,14 +323,16 @@ def share_errors(
     if mended == 1:
         for c in range(ROWS):
             for a in range(COLUMNS):
-                missing[COLUMNS * c + a] = 0.0 - sums[COLUMNS * c + a][i]
+                for part in range(PARTS):
+                    missing[COLUMNS * c + a] -= sums[COLUMNS * c + a][PARTS * i + part]
                 if c == a:
                     missing[COLUMNS * c + a] += exact * numbers[15][i]
     total: REAL = 0.0
     if whole_numbers[6][i] == 1:
-        for k in range(counts[i]):
-            total += bumps[place + k]
-    for k in range(counts[i]):
+        for part in range(PARTS):
+            total += sums[BLOCK][PARTS * i + part]
+    k: int = item - PARTS * i
+    while k < counts[i]:
         j: int = whole_numbers[1][i] + k
         if indexed == 1:
             j = indices[first + k] - column * many
@@ -315,9 +341,11 @@ def share_errors(
             share = bumps[place + k] / total
         if j == whole_numbers[5][i]:
             share = 1.0
-        for c in range(ROWS):
-            for a in range(COLUMNS):
-                at = c * row + first + a * count + k
-                values[at] += share * missing[COLUMNS * c + a]
-                if j == whole_numbers[5][i]:
-                    values[at] += known[COLUMNS * c + a][i]
+        if share != 0.0:
+            for c in range(ROWS):
+                for a in range(COLUMNS):
+                    at = c * row + first + a * count + k
+                    values[at] += share * missing[COLUMNS * c + a]
+                    if j == whole_numbers[5][i]:
+                        values[at] += known[COLUMNS * c + a][i]
+        k += PARTS

@@ -57,7 +57,7 @@ def alone(key, r, n, *, n0, e, distance, width=0.0, order=6, whole=0.0, side=0):
         many=count,
         width=width,
     )
-    pairs.fill(rows, 0, np.zeros((layer.rows * layer.columns, 1)), whole=whole)
+    pairs.fill(rows, 0, np.zeros((layer.rows * layer.columns + 1, 1)), whole=whole)
     return rows.values.reshape(layer.rows, layer.columns, count), pairs
 
 

@@ -20,6 +20,11 @@ from parki.surfaces.near import BEHIND, SPLIT, Events, Regularisation
 from parki.typing import AnyArray
 
 
+# Work items of an event, by whether they are on a device: there are too few events to fill it, and
+# neighbouring items read and write neighbouring numbers.
+PARTS = {False: 1, True: 16}
+
+
 class Quadrature(NamedTuple):
     """Nodes that layers are summed over, on a space, in double precision.
 
@@ -64,6 +69,8 @@ class Rows:
         columns one after the other.
     indices : array of the same shape, int32, optional
         Where the numbers' densities are, if these are to be written.
+    found_by : array, shape (E, parts), int32, optional
+        How many pairs each work item has. Default: all nodes are pairs.
     """
 
     begins: np.ndarray
@@ -72,17 +79,24 @@ class Rows:
     columns: int
     values: Any
     indices: Any = None
+    found_by: Any = None
 
     @classmethod
     def of(
-        cls, space: ExecutionSpace, layer: Layer, counts: np.ndarray, indexed: bool = False
+        cls,
+        space: ExecutionSpace,
+        layer: Layer,
+        counts: np.ndarray,
+        *,
+        indexed: bool = False,
+        found_by: Any = None,
     ) -> Rows:
         """Return rows for events with these numbers of pairs, whose values are to be written."""
         empty, ends = space.array_module.empty, np.cumsum(counts, dtype=np.int64)
         pairs = int(counts.sum())
         size = layer.rows * layer.columns * pairs
         indices = empty(size, np.int32) if indexed else None
-        return cls(ends - counts, counts, pairs, layer.columns, empty(size), indices)
+        return cls(ends - counts, counts, pairs, layer.columns, empty(size), indices, found_by)
 
     def some(self, index: Any) -> Rows:
         """Return the rows of some events."""
@@ -90,7 +104,7 @@ class Rows:
 
     def arguments(self, space: ExecutionSpace) -> dict[str, Any]:
         """Return the arguments of kernels."""
-        asarray, empty = space.array_module.asarray, space.array_module.empty
+        asarray, nothing = space.array_module.asarray, space.array_module.empty(1, np.int32)
         return {
             "begins": asarray(self.begins),
             "counts": asarray(self.counts.astype(np.int32)),
@@ -98,13 +112,17 @@ class Rows:
             "columns": self.columns,
             "values": self.values,
             "indexed": int(self.indices is not None),
-            "indices": empty(1, np.int32) if self.indices is None else self.indices,
+            "indices": nothing if self.indices is None else self.indices,
+            "every": int(self.found_by is None),
+            "found_by": nothing if self.found_by is None else self.found_by,
         }
 
 
 def kernel(space: ExecutionSpace, name: str, key: Key | None = None) -> Kernel:
     """Return a kernel, of a layer where it depends on that."""
     constants: dict[str, Any] = {"REAL": "double"}
+    if name != "expand_distance":
+        constants["PARTS"] = PARTS[space.on_device]
     if key is not None:
         constants |= {"ROWS": LAYERS[key].rows, "COLUMNS": LAYERS[key].columns}
         constants |= {"LAYER": NUMBERS.index(key)} if name == "make_pairs" else {}
@@ -167,6 +185,7 @@ class EventPairs:
     ) -> None:
         self._space, self._key, self._setting = space, key, setting
         layer, self.count, xp = LAYERS[key], events.distance.size, space.array_module
+        self._parts = PARTS[space.on_device]
         signs = events.signs(layer, setting.side)
         shares = (events.node < 0) & (np.asarray(width) > 0)
         self._regular = bool(np.any(width))
@@ -195,13 +214,14 @@ class EventPairs:
         self._launch("expand_distance")
 
     def _launch(self, name: str, key: Key | None = None, **more: Any) -> None:
-        kernel(self._space, name, key)(self.count, arguments=self._arguments, **more)
+        items = self.count if name == "expand_distance" else self.count * self._parts
+        kernel(self._space, name, key)(items, arguments=self._arguments, **more)
 
-    def near(self) -> np.ndarray:
-        """Return how many nodes are pairs of each event, on the host."""
-        counts = self._space.array_module.empty(self.count, np.int32)
-        self._launch("count_pairs", counts=counts)
-        return np.asarray(to_host(counts))
+    def near(self) -> tuple[np.ndarray, Any]:
+        """Return how many nodes are pairs of each event, on the host, and of each work item."""
+        found_by = self._space.array_module.empty(self.count * self._parts, np.int32)
+        self._launch("count_pairs", found_by=found_by)
+        return np.asarray(to_host(found_by)).reshape(-1, self._parts).sum(axis=1), found_by
 
     def fill(
         self,
@@ -213,14 +233,15 @@ class EventPairs:
         smooth: float = 0.0,
         added: AnyArray = None,
     ) -> None:
-        """Write the blocks of pairs, and add them up in ``sums`` (rows columns, E).
+        """Write the blocks of pairs, and add them up in ``sums``.
 
         Parameters
         ----------
         rows : Rows
         column : int
             The first one of this layer.
-        sums : array, shape (rows columns, E)
+        sums : array, shape (rows columns + 1, E parts)
+            By work items; the last row has what they add up of a smooth delta function.
         whole : float
             How much of the sum's own kernel is in the blocks.
         smooth : float

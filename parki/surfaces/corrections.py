@@ -218,12 +218,15 @@ def by_pairs(near: NearBodies, count: int, check: Callable[[int], None]) -> list
                 for part, _ in parts
             ]
         )
-        counts = launches[-1][0].near()
+        counts, found_by = launches[-1][0].near()
         check(int(counts.sum()))
-        levels_rows.append(Rows.of(near.space, near.layer, counts, indexed=True))
+        levels_rows.append(
+            Rows.of(near.space, near.layer, counts, indexed=True, found_by=found_by)
+        )
     for n, (part, column) in enumerate(parts):
-        constants_wanted = setting.constants and LAYERS[part].exact is not None
-        sums = _constants(part, near) if constants_wanted else near.sums(LAYERS[part])
+        sums = near.sums(LAYERS[part])
+        if events.body.size and setting.constants and LAYERS[part].exact is not None:
+            sums[:-1].reshape(len(sums) - 1, events.body.size, -1)[..., 0] = _constants(part, near)
         for pairs, rows in zip(launches, levels_rows, strict=True):
             last = pairs is launches[-1]
             # Nodes change to a smooth kernel, which finer nodes have less than the regularised one.
@@ -240,9 +243,7 @@ def by_pairs(near: NearBodies, count: int, check: Callable[[int], None]) -> list
 def _constants(key: Key, near: NearBodies) -> Any:
     """Return the sums of constants over the body of each event, (rows columns, n)."""
     surface, events, body = near.surface, near.events, near.events.body
-    xp, layer = surface.xp, LAYERS[key]
-    if not body.size:
-        return near.sums(layer)
+    xp = surface.xp
     order = np.argsort(body, kind="stable")
     bodies, starts = np.unique(body[order], return_index=True)
     sizes = np.diff(surface.systems)[bodies]

@@ -21,7 +21,7 @@ from parki.runtime.forks import run_in_threads
 from parki.settings import thread_count
 from parki.solving.pairs import sparse, sums_by
 from parki.solving.search import MOST
-from parki.surfaces.blocks import EventPairs, Quadrature, Rows, in_lab
+from parki.surfaces.blocks import PARTS, EventPairs, Quadrature, Rows, in_lab
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS, Key, Layer, parts_of
 from parki.surfaces.near import Events, Regularisation
@@ -63,9 +63,9 @@ class NearBodies(NamedTuple):
         return self._replace(events=self.events.some(index), points=self.points[:, index])
 
     def sums(self, layer: Layer) -> Any:
-        """Return zeros, for sums of blocks of the events."""
-        shape = layer.rows * layer.columns, self.events.distance.size
-        return self.space.array_module.zeros(shape)
+        """Return zeros, for sums of blocks of the events by work items: see `EventPairs.fill`."""
+        items = self.events.distance.size * PARTS[self.space.on_device]
+        return self.space.array_module.zeros((layer.rows * layer.columns + 1, items))
 
 
 def rules_of(near: NearBodies, shape: Shape) -> list[Rule]:
@@ -93,7 +93,7 @@ def corrections(near: NearBodies, n: int, indexed: bool) -> Rows:
         Whether to tell where densities are.
     """
     surface, events = near.surface, near.events
-    rows = Rows.of(near.space, near.layer, np.full(events.body.size, n), indexed)
+    rows = Rows.of(near.space, near.layer, np.full(events.body.size, n), indexed=indexed)
     lab = in_lab(near.space, surface.nodes, surface.normals, surface.areas)
     for kind in np.unique(surface.kinds[events.body]):
         mine = np.flatnonzero(surface.kinds[events.body] == kind)
