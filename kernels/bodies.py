@@ -1,7 +1,7 @@
 """What bodies of one shape do alone: to their frames, products with a matrix, and back.
 
-Arrays of blobs are (3, N), one body after the other. Bodies of a shape have numbers among all
-bodies, and the blob that each begins with.
+Arrays of blobs are (3, N), one body after the other; blobs may be the nodes of surfaces, too.
+Bodies of a shape have numbers among all bodies, and the blob that each begins with.
 """
 
 from typing import List
@@ -45,21 +45,32 @@ def to_frames(
     i: int,
     bodies: pk.View1D[pk.int32],
     begins: pk.View1D[pk.int32],
+    count: int,
     blobs: int,
+    rows: int,
     frames: pk.View3D[REAL],
-    values: pk.View2D[REAL],
-    rotated: pk.View2D[REAL],
+    values: pk.View3D[REAL],
+    rotated: pk.View3D[REAL],
 ):
-    """Write the values of a blob in the frame of its body, which has a row (3 n)."""
+    """Write values of a blob in the frame of its body, which has a row (rows n) for each of them.
+
+    ``values`` are (k, rows, N): of vectors one below the other, or of one number. Items of each of
+    the k have all blobs of ``count`` bodies.
+    """
     b: int = i // blobs
     k: int = i - blobs * b
+    d: int = b // count
+    b = b - count * d
     at: int = begins[b] + k
     body: int = bodies[b]
-    for c in range(3):
-        total: REAL = 0.0
-        for d in range(3):
-            total += frames[body][d][c] * values[d][at]
-        rotated[b][blobs * c + k] = total
+    if rows == 1:
+        rotated[b][d][k] = values[d][0][at]
+    for v in range(rows // 3):
+        for c in range(3):
+            total: REAL = 0.0
+            for e in range(3):
+                total += frames[body][e][c] * values[d][3 * v + e][at]
+            rotated[b][d][blobs * (3 * v + c) + k] = total
 
 
 @pk.workunit
@@ -67,21 +78,28 @@ def to_lab(
     i: int,
     bodies: pk.View1D[pk.int32],
     begins: pk.View1D[pk.int32],
+    count: int,
     blobs: int,
+    rows: int,
     frames: pk.View3D[REAL],
-    rotated: pk.View2D[REAL],
-    values: pk.View2D[REAL],
+    rotated: pk.View3D[REAL],
+    values: pk.View3D[REAL],
 ):
-    """Write the values (3, N) of a blob by the row of its body, (3 n) or more, in its frame."""
+    """Write values of a blob by the rows of its body, (rows n) or more, in its frame."""
     b: int = i // blobs
     k: int = i - blobs * b
+    d: int = b // count
+    b = b - count * d
     at: int = begins[b] + k
     body: int = bodies[b]
-    for c in range(3):
-        total: REAL = 0.0
-        for d in range(3):
-            total += frames[body][c][d] * rotated[b][blobs * d + k]
-        values[c][at] = total
+    if rows == 1:
+        values[d][0][at] = rotated[b][d][k]
+    for v in range(rows // 3):
+        for c in range(3):
+            total: REAL = 0.0
+            for e in range(3):
+                total += frames[body][c][e] * rotated[b][d][blobs * (3 * v + e) + k]
+            values[d][3 * v + c][at] = total
 
 
 @pk.workunit

@@ -20,12 +20,13 @@ def find_pairs(
     cells: pk.View2D[pk.int32],
     shape: pk.View2D[pk.int32],
     vectors: pk.View2D[REAL],
-    order: pk.View1D[pk.int64],
-    starts: pk.View1D[pk.int64],
+    order: pk.View1D[pk.int32],
+    starts: pk.View1D[pk.int32],
     reach: REAL,
     itself: int,
     counts: pk.View1D[pk.int32],
     ends: pk.View1D[pk.int64],
+    indptr: pk.View1D[pk.int32],
     first: pk.View1D[pk.int32],
     second: pk.View1D[pk.int32],
     apart: pk.View2D[REAL],
@@ -37,12 +38,15 @@ def find_pairs(
     and over how many cells points reach. ``order`` has the sources by cells. ``apart`` runs from
     the source to the target; a source at the target counts if ``itself`` is 1. Spheres reach that
     many times their radii; their later partners count, and an image of a sphere itself on one side.
-    Their vector ``apart`` runs from the larger sphere, the first one.
+    Their vector ``apart`` runs from the larger sphere, the first one. Pairs of points have
+    ``indptr`` of sparse matrices, too.
     """
     found: int = 0
     place: pk.int64 = 0
     if WRITES == 1:
         place = ends[i] - counts[i]
+        if SPHERES == 0:
+            indptr[i + 1] = int(ends[i])
     x: REAL = targets[0][i]
     y: REAL = targets[1][i]
     z: REAL = targets[2][i]
@@ -77,7 +81,7 @@ def find_pairs(
                     sz: REAL = nx * vectors[0][2] + ny * vectors[1][2] + nz * vectors[2][2]
                     cell: int = (cx * shape[0][1] + cy) * shape[0][2] + cz
                     for k in range(starts[cell], starts[cell + 1]):
-                        j: int = int(order[k])
+                        j: int = order[k]
                         rx: REAL = sources[0][j] + sx - x
                         ry: REAL = sources[1][j] + sy - y
                         rz: REAL = sources[2][j] + sz - z

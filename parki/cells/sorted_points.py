@@ -105,10 +105,8 @@ class SortedPoints(MadeAnew):
                 systems=self.systems,
                 each=cells_of_system,
             )
-        if space.on_device:
-            self._sort_on_device(kernels[1:])
-        else:
-            self._sort_on_host(kernels[1:])
+        sort = sort_on_device if space.on_device else sort_on_host
+        self.order, self.counts, self.starts = sort(space, self.cells, self.n_cells, kernels[1:])
         self.points = self.sort(wrapped, out=with_spare(xp, wrapped.shape, spare, self.dtype))
 
     @staticmethod
@@ -118,58 +116,6 @@ class SortedPoints(MadeAnew):
         """Return the kernels of a cell list with ``real`` arithmetic, of which the first finds."""
         names = SORTING[space.on_device]
         return load_all("cell_list", ("find_cells", *names), space, executor=executor, REAL=real)
-
-    def _sort_on_device(self, kernels: tuple[Kernel, ...]) -> None:
-        """Sort without waiting for the device: see ``kernels/cell_list.py``."""
-        xp, n = self.xp, self.cells.size
-        sort_few, count_cells, list_cells, order_cells = kernels
-        if self.n_cells == 1:  # `order_cells` would compare each point with all others
-            self.order = xp.arange(n, dtype=np.int32)
-            self.counts = xp.full(1, n, dtype=np.int32)
-            self.starts = xp.arange(2, dtype=np.int32) * n
-            return
-        declared = list_buffers(n, self.n_cells, self.dtype)
-        self.order = xp.empty(*declared["order"])
-        if n <= SORTED_AT_ONCE and not self.space.adapter.capturing():
-            last = self.n_cells
-            self.counts, self.starts = (xp.empty(*declared[n]) for n in ("counts", "starts"))
-            sort_few(
-                max(n, last + 1),
-                cells=self.cells,
-                total=n,
-                last=last,
-                counts=self.counts,
-                starts=self.starts,
-                order=self.order,
-            )
-            return
-        numbers, listed = (xp.empty(n, dtype=np.int32) for _ in range(2))
-        zeros = xp.zeros(*declared["starts"])
-        self.counts = zeros[1:]
-        count_cells(n, cells=self.cells, counts=self.counts, numbers=numbers)
-        self.starts = xp.cumsum(zeros, dtype=np.int32)
-        list_cells(n, numbers=numbers, cells=self.cells, starts=self.starts, listed=listed)
-        order_cells(n, order=self.order, cells=self.cells, starts=self.starts, listed=listed)
-
-    def _sort_on_host(self, kernels: tuple[Kernel, ...]) -> None:
-        """Sort by counting: chunks count their points, then place them after earlier chunks."""
-        n, (count_chunk, place_chunk) = self.cells.size, kernels
-        threads = thread_count() if self.space.name == "OpenMP" else 1
-        # A chunk's histogram should stay smaller than the chunk.
-        chunks = max(1, min(threads, n // max(FEW, self.n_cells)))
-        size = -(-n // chunks)
-        histogram = np.zeros((chunks, self.n_cells), dtype=np.int32)
-        count_chunk(chunks, cells=self.cells, histogram=histogram, size=size, total=n)
-        self.counts = histogram.sum(axis=0, dtype=np.int32)
-        declared = list_buffers(n, self.n_cells, self.dtype)
-        self.starts = np.zeros(*declared["starts"])
-        np.cumsum(self.counts, out=self.starts[1:])
-        np.subtract(np.cumsum(histogram, axis=0, dtype=np.int32), histogram, out=histogram)
-        histogram += self.starts[:-1]
-        self.order = np.empty(*declared["order"])
-        place_chunk(
-            chunks, cells=self.cells, histogram=histogram, order=self.order, size=size, total=n
-        )
 
     def sort(self, rows: AnyArray, out: AnyArray = None) -> Any:
         """Return a payload array sorted along with the points.
@@ -239,6 +185,75 @@ class SortedPoints(MadeAnew):
             pieces=-(-length // cells),
             executor=self.executor,
         )
+
+
+def sort_on_device(
+    space: ExecutionSpace, cells: AnyArray, n_cells: int, kernels: tuple[Kernel, ...]
+) -> tuple[Any, Any, Any]:
+    """Return the stable order of points by their cells, and how cells are filled and begin.
+
+    It does not wait for the device: see ``kernels/cell_list.py``.
+
+    Parameters
+    ----------
+    space : ExecutionSpace
+    cells : array, shape (N,), int32
+    n_cells : int
+    kernels : tuple of 4 Kernels
+        `SORTING` has their names.
+
+    Returns
+    -------
+    tuple of 3 arrays, shape (N,), (n_cells,) and (n_cells + 1,), int32
+    """
+    xp, n = space.array_module, cells.size
+    sort_few, count_cells, list_cells, order_cells = kernels
+    if n_cells == 1:  # `order_cells` would compare each point with all others
+        order, counts = xp.arange(n, dtype=np.int32), xp.full(1, n, dtype=np.int32)
+        return order, counts, xp.arange(2, dtype=np.int32) * n
+    declared = list_buffers(n, n_cells, np.float64)
+    order = xp.empty(*declared["order"])
+    if n <= SORTED_AT_ONCE and not space.adapter.capturing():
+        counts, starts = (xp.empty(*declared[name]) for name in ("counts", "starts"))
+        sort_few(
+            max(n, n_cells + 1),
+            cells=cells,
+            total=n,
+            last=n_cells,
+            counts=counts,
+            starts=starts,
+            order=order,
+        )
+        return order, counts, starts
+    numbers, listed = (xp.empty(n, dtype=np.int32) for _ in range(2))
+    zeros = xp.zeros(*declared["starts"])
+    count_cells(n, cells=cells, counts=zeros[1:], numbers=numbers)
+    starts = xp.cumsum(zeros, dtype=np.int32)
+    list_cells(n, numbers=numbers, cells=cells, starts=starts, listed=listed)
+    order_cells(n, order=order, cells=cells, starts=starts, listed=listed)
+    return order, zeros[1:], starts
+
+
+def sort_on_host(
+    space: ExecutionSpace, cells: AnyArray, n_cells: int, kernels: tuple[Kernel, ...]
+) -> tuple[Any, Any, Any]:
+    """Return the same, by two kernels: chunks count their points, then place them in turn."""
+    n, (count_chunk, place_chunk) = cells.size, kernels
+    threads = thread_count() if space.name == "OpenMP" else 1
+    # A chunk's histogram should stay smaller than the chunk.
+    chunks = max(1, min(threads, n // max(FEW, n_cells)))
+    size = -(-n // chunks)
+    histogram = np.zeros((chunks, n_cells), dtype=np.int32)
+    count_chunk(chunks, cells=cells, histogram=histogram, size=size, total=n)
+    counts = histogram.sum(axis=0, dtype=np.int32)
+    declared = list_buffers(n, n_cells, np.float64)
+    starts = np.zeros(*declared["starts"])
+    np.cumsum(counts, out=starts[1:])
+    np.subtract(np.cumsum(histogram, axis=0, dtype=np.int32), histogram, out=histogram)
+    histogram += starts[:-1]
+    order = np.empty(*declared["order"])
+    place_chunk(chunks, cells=cells, histogram=histogram, order=order, size=size, total=n)
+    return order, counts, starts
 
 
 def with_spare(xp: ArrayModule, shape: tuple[int, int], spare: int, dtype: DTypeLike) -> Any:

@@ -183,10 +183,8 @@ def pairs_within(
         refusal=f"radius is {reach:g}, which has 2**31 pairs or more; take a smaller one, or some "
         "of the targets at a time",
     )
-    indptr = np.zeros_like(pairs.second, shape=counts[0] + 1)
-    indptr[1:] = pairs.ends
     return NearPairs(
-        indptr,
+        pairs.indptr,
         pairs.second,
         pairs.apart.astype(dtype, copy=False),
         pairs.distances.astype(dtype, copy=False),

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.cells.sorted_points import SORTED_AT_ONCE, SORTING, sort_on_device
 from parki.core import EwaldOptions
 from parki.errors import ParkiValueError
 from parki.interchange import to_host
-from parki.runtime import ExecutionSpace, Kernel, load
+from parki.runtime import ExecutionSpace, Kernel, load, load_all
 from parki.settings import MOST_THREADS
 from parki.typing import AnyArray
 
@@ -44,8 +45,8 @@ class Found(NamedTuple):
 
     Attributes
     ----------
-    ends : array, shape (Nt,), int64
-        Where the pairs of each target end.
+    indptr : array, shape (Nt + 1,), int32
+        Where the pairs of each target begin, and the last ones end; of spheres None.
     first, second : array, shape (n,), int32
         The larger and the other sphere of each pair; of points ``first`` is None, and ``second``
         has the sources.
@@ -54,7 +55,7 @@ class Found(NamedTuple):
     distances : array, shape (n,), or None
     """
 
-    ends: Any
+    indptr: Any
     first: Any
     second: Any
     apart: Any
@@ -140,8 +141,14 @@ def search(
         )
         located.append((inside, cells, keys))
     (inside, cells, _), (others, _, keys) = located[0], located[-1]
-    order = xp.argsort(keys, kind="stable")
-    starts = xp.searchsorted(keys[order], xp.arange(math.prod(shape) + 1), side="left")
+    # Sources of a cell are compared with each other, as the search does where they are targets.
+    if space.on_device and (len(clouds) == 1 or keys.size <= SORTED_AT_ONCE):
+        sorting = load_all("cell_list", SORTING[True], space)
+        order, _, starts = sort_on_device(space, keys, math.prod(shape), sorting)
+    else:
+        order = xp.argsort(keys, kind="stable")
+        starts = xp.searchsorted(keys[order], xp.arange(math.prod(shape) + 1), side="left")
+        order, starts = order.astype(np.int32), starts.astype(np.int32)
     counts = xp.empty(count, np.int32)
     arguments = {
         "targets": inside,
@@ -153,6 +160,7 @@ def search(
         "reach": reach,
         "itself": int(itself),
         "counts": counts,
+        "ends": None,
         **box,
     }
     blank: dict[str, Any] = dict.fromkeys(Found._fields)
@@ -162,7 +170,7 @@ def search(
     if total > MOST:
         raise ParkiValueError(refusal)
     pairs = Found(
-        ends,
+        None if spheres else xp.zeros(count + 1, np.int32),
         xp.empty(total, np.int32) if spheres else None,
         xp.empty(total, np.int32),
         xp.empty((3, total)),
@@ -170,5 +178,5 @@ def search(
     )
     if total:
         find = kernel("find_pairs", space, 1, spheres)
-        find(count, threads(count), arguments=arguments | pairs._asdict())
+        find(count, threads(count), arguments=arguments | pairs._asdict() | {"ends": ends})
     return pairs

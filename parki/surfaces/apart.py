@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parki.core import EwaldOptions
+from parki.interchange import to_host
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.near import Events
 
@@ -138,8 +139,8 @@ def _crossing(
 
 def _deep(surface: Bodies, pairs: np.ndarray, options: EwaldOptions) -> np.ndarray:
     """Return pairs of a body and the one that it is inside of, of those without near nodes."""
-    count, first = surface.kinds.size, surface.xp.asarray(surface.systems[:-1])
-    home, body, r = surface.around(surface.nodes[:, first], options, 0.0)
+    count, first = surface.kinds.size, to_host(surface.nodes)[:, surface.systems[:-1]]
+    home, body, r = surface.around(surface.xp.asarray(first, order="C"), options, 0.0)
     pair = home * count + body
     far = np.flatnonzero((home != body) & ~np.isin(pair, pairs))
     deep: np.ndarray = pair[far][surface.inside(body[far], r[:, far])]

@@ -159,12 +159,11 @@ class Equation(MadeAnew):
         matrices = self_parts(surface, lambda shape: self._inverse(shape).astype(dtype), dtype)
 
         def apply(density: AnyArray, transposed: bool = False) -> Any:
-            q = self._checked("density", density)
-            result = surface.xp.empty_like(q)
+            q = surface.xp.ascontiguousarray(self._checked("density", density))
             several = q.reshape(-1, 3, q.shape[-1])
-            for index, values in self_products(matrices, several, 3, transposed):
-                result.reshape(several.shape)[:, :, index] = values
-            return as_given(result, density)
+            result = surface.xp.empty_like(several)
+            self_products(surface.space, matrices, several, result, transposed)
+            return as_given(result.reshape(q.shape), density)
 
         return self._operator(apply, lambda values: apply(values, True))
 

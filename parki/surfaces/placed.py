@@ -9,7 +9,7 @@ import numpy as np
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.corrections import Near
 from parki.surfaces.kernels import Layer
-from parki.surfaces.self_matrix import product, self_products
+from parki.surfaces.self_matrix import OwnPart, product, self_products
 from parki.typing import AnyArray
 
 
@@ -19,7 +19,7 @@ class PlacedLayer(NamedTuple):
     surface: Bodies
     layer: Layer
     e: Any  # directions of tractions, shape (3, Nt)
-    self_parts: list[tuple[Any, Any, Any]]  # nodes, frames and matrix of each shape's bodies
+    self_parts: list[OwnPart]
     near: Near
     excluded: Any  # the node whose pair with each target the sum leaves out, or None
 
@@ -31,12 +31,12 @@ class PlacedLayer(NamedTuple):
         near, surface = self.near, self.surface
         rows = self.layer.columns if transposed else self.layer.rows
         count = surface.areas.size if transposed else self.e.shape[-1]
-        corrections = surface.xp.zeros((len(q), rows, count), q.dtype)
+        exact = np.result_type(q.dtype, *(part.frames.dtype for part in self.self_parts))
+        corrections = surface.xp.zeros((len(q), rows, count), exact)
         if not len(q):
             return corrections
-        flat = q.reshape(len(q), -1)
-        for index, values in self_products(self.self_parts, q, rows, transposed):
-            corrections[:, :, index] = values
+        flat, own = q.reshape(len(q), -1), surface.xp.ascontiguousarray(q, exact)
+        self_products(surface.space, self.self_parts, own, corrections, transposed)
         for matrix in near.nodes:
             corrections += product(matrix, flat, transposed).reshape(corrections.shape)
         if near.finer is not None:

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.legendre import legder, leggauss, legval
 from numpy.typing import DTypeLike
 
-from parki.interchange import to_host
-from parki.runtime import ExecutionSpace
+from parki.interchange import real_name, to_host
+from parki.runtime import ExecutionSpace, Kernel, load_all
 from parki.solving.pairs import sparse
+from parki.solving.search import threads
 from parki.surfaces.blocks import EventPairs, Quadrature, Rows, in_lab
 from parki.surfaces.bodies import MARGIN, Bodies
 from parki.surfaces.corrections import by_pairs
@@ -209,44 +210,100 @@ def _plain(near: NearBodies, quadrature: Quadrature, many: int, first: AnyArray 
     return values.reshape(layer.rows, count, layer.columns, many)
 
 
-def self_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: DTypeLike) -> list[Any]:
-    """Return nodes (B, n), frames (B, 3, 3) and the matrices of bodies, for `self_products`.
+class OwnPart(NamedTuple):
+    """Matrices of bodies, which act on values at their own nodes, in their frames.
 
-    Bodies of a shape have one matrix (rows n, columns n). Dense ones of shapes with one body each,
-    which have as many nodes, are stacked: (B, rows n, columns n).
+    Attributes
+    ----------
+    bodies, begins : array, shape (B,), int32
+        Numbers of the bodies, and their first nodes.
+    blobs : int
+        Nodes of each body.
+    frames : array
+        Of all bodies.
+    matrix : matrix, shape (rows n, columns n)
+        Of all these bodies; or (B, rows n, columns n) with one of each.
+    """
+
+    bodies: Any
+    begins: Any
+    blobs: int
+    frames: Any
+    matrix: Any
+
+
+def self_parts(
+    surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: DTypeLike
+) -> list[OwnPart]:
+    """Return the bodies' own parts: of a shape's bodies together, or of bodies of one size.
+
+    Dense matrices of shapes with one body each, which have as many nodes, are stacked.
     """
     xp, parts = surface.xp, []
     single: dict[int, list[Any]] = {}
-    for shape, index, bodies in surface.groups:
-        matrix = matrix_of(shape)
+    for shape, _, bodies in surface.groups:
+        matrix, many = matrix_of(shape), shape.areas.size
         if bodies.size == 1 and isinstance(matrix, np.ndarray):
-            single.setdefault(shape.areas.size, []).append((index, bodies, matrix))
+            single.setdefault(many, []).append((bodies, matrix))
         else:
-            parts.append((index, bodies, matrix))
-    for several in single.values():
-        indices, numbers, matrices = zip(*several, strict=True)
+            parts.append((bodies, many, matrix))
+    for many, several in single.items():
+        numbers, matrices = zip(*several, strict=True)
         together = matrices[0] if len(matrices) == 1 else np.stack(matrices)
-        parts.append((xp.concatenate(indices), np.concatenate(numbers), together))
+        parts.append((np.concatenate(numbers), many, together))
+    frames = xp.asarray(surface.frames, dtype, order="C")
     return [
-        (index, xp.asarray(surface.frames[bodies], dtype), _moved_to(xp, matrix))
-        for index, bodies, matrix in parts
+        OwnPart(
+            *(xp.asarray(array.astype(np.int32)) for array in (bodies, surface.systems[bodies])),
+            many,
+            frames,
+            _moved_to(xp, matrix),
+        )
+        for bodies, many, matrix in parts
     ]
 
 
-def self_products(parts: Any, q: AnyArray, rows: int, transposed: bool = False) -> Any:
-    """Yield the nodes of bodies, and the products with their own matrices: see `self_parts`.
+def turning(space: ExecutionSpace, real: str) -> tuple[Kernel, ...]:
+    """Return the kernels that turn values into frames of bodies, and back."""
+    return load_all("bodies", ("to_frames", "to_lab"), space, REAL=real)
 
-    q is (k, columns, N).
+
+def self_products(
+    space: ExecutionSpace,
+    parts: list[OwnPart],
+    q: AnyArray,
+    results: AnyArray,
+    transposed: bool = False,
+) -> None:
+    """Write the products of bodies' own matrices with q (k, columns, N) to results (k, rows, N).
+
+    Both have the type of the parts' frames.
     """
-    for index, frames, matrix in parts:
-        local = _rotated(frames.transpose(0, 2, 1), q[:, :, index]).transpose(2, 0, 1, 3)
-        local = local.reshape((*local.shape[:2], -1))  # (B, k, columns n)
+    xp, (several, columns, _) = space.array_module, q.shape
+    to_frames, to_lab = turning(space, real_name(q.dtype))
+    for part in parts:
+        own = part._asdict() | {"count": part.bodies.size}
+        items = several * part.bodies.size * part.blobs
+        local = xp.empty((part.bodies.size, several, columns * part.blobs), q.dtype)
+        to_frames(items, threads(items), arguments=own, rows=columns, values=q, rotated=local)
+        matrix = part.matrix
         if matrix.ndim == 3:
-            flat = local @ (matrix if transposed else matrix.transpose(0, 2, 1))
+            rotated = local @ (matrix if transposed else matrix.transpose(0, 2, 1))
         else:
-            flat = product(matrix, local.reshape(-1, local.shape[2]), transposed)
-        products = flat.reshape((*local.shape[:2], rows, -1)).transpose(1, 2, 0, 3)
-        yield index, _rotated(frames, products)
+            rows = local.reshape(-1, local.shape[2])
+            if isinstance(matrix, xp.ndarray):
+                rotated = rows @ (matrix if transposed else matrix.T)
+            else:
+                rotated = xp.ascontiguousarray(product(matrix, rows, transposed))
+            rotated = rotated.reshape((*local.shape[:2], -1))
+        to_lab(
+            items,
+            threads(items),
+            arguments=own,
+            rows=results.shape[1],
+            rotated=rotated,
+            values=results,
+        )
 
 
 def product(matrix: AnyArray, vectors: AnyArray, transposed: bool) -> Any:
@@ -255,16 +312,10 @@ def product(matrix: AnyArray, vectors: AnyArray, transposed: bool) -> Any:
     return (operator @ vectors[0])[None] if len(vectors) == 1 else (operator @ vectors.T).T
 
 
-def _rotated(frames: AnyArray, values: AnyArray) -> Any:
-    """Return vectors (k, 3 m, B, n) in other frames (B, 3, 3); numbers (k, 1, B, n) unchanged."""
-    if values.shape[1] == 1:
-        return values
-    vectors = values.reshape((-1, 3, *values.shape[2:])).transpose(0, 2, 1, 3)
-    return (frames @ vectors).transpose(0, 2, 1, 3).reshape(values.shape)
-
-
 def _moved_to(xp: ArrayModule, matrix: AnyArray) -> Any:
     """Return a matrix of NumPy or SciPy in the memory of ``xp``."""
     if xp is np or isinstance(matrix, np.ndarray):
         return xp.asarray(matrix) if isinstance(matrix, np.ndarray) else matrix
-    return sparse(xp).csr_matrix(matrix)
+    moved = sparse(xp).csr_matrix(matrix)
+    moved.has_canonical_format = True  # which CuPy would look for, though products need no order
+    return moved

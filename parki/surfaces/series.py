@@ -210,12 +210,12 @@ class Fold:
                 None if array is None else xp.asarray(array) for array in host_arrays
             )
         first, middle, last = self._copies[xp]
-        products = (rows.reshape(-1, len(first)) @ first).reshape(
-            -1, middle.shape[-2], first.shape[1]
-        )
-        products = xp.ascontiguousarray(products.transpose(2, 0, 1)) @ middle
-        products = xp.ascontiguousarray(products.transpose(1, 2, 0))
-        products = products if last is None else products.reshape(-1, len(last)) @ last
+        products = first.T @ rows.reshape(-1, len(first)).T  # BLAS transposes without a copy
+        products = products.reshape(len(products), -1, middle.shape[-2]) @ middle
+        if last is None:
+            products = products.transpose(1, 2, 0)
+        else:
+            products = products.reshape(len(last), -1).T @ last
         return products.reshape((*rows.shape[:-1], -1))
 
 

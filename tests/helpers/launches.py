@@ -142,7 +142,9 @@ def sort_as_devices_do(dtype: type) -> None:
     for at_once in (POINTS, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sorted_points, "SORTED_AT_ONCE", at_once)
-            cells._sort_on_device((few, in_order, *others))
+            sorted_points.sort_on_device(
+                space, cells.cells, cells.n_cells, (few, in_order, *others)
+            )
     cut = {"starts": cells.starts, "length": 7, "pieces": 2, "size": 30, "columns": 1}
     load("cell_list", "list_few", space)(9, parts=np.empty((3, 9), np.int32), **cut)
     ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))
