@@ -124,26 +124,11 @@ class Bodies:
         indices = [self._nodes_of(group) for group in bodies]
         return list(zip(self.shapes, indices, bodies, strict=True))
 
-    @cached_property
-    def alike(self) -> list[tuple[Any, Any]]:
-        """The nodes (B, n) of bodies with as many nodes, and the numbers of these bodies."""
-        sizes = np.diff(self.systems)
-        bodies = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
-        return [(self._nodes_of(group), self.xp.asarray(group)) for group in bodies]
-
     def _nodes_of(self, bodies: np.ndarray) -> Any:
         first = self.systems[bodies][:, None]
         return self.xp.asarray(first + np.arange(np.diff(self.systems)[bodies[0]]))
 
     # ------------------------------------------------------------------ integrals
-    def integrals(self, values: AnyArray) -> Any:
-        """Return integrals over the surface of each body, (..., B), of values (..., N)."""
-        weighted = values * self.areas
-        integrals = self.xp.empty((*values.shape[:-1], self.kinds.size), weighted.dtype)
-        for index, bodies in self.alike:
-            integrals[..., bodies] = weighted[..., index].sum(axis=-1)
-        return integrals
-
     def _of_shapes(self, number: Callable[[Shape], Any]) -> np.ndarray:
         """Return a number, or numbers, of the shape of each body: shape (B, ...), on the host."""
         return np.array([number(shape) for shape in self.shapes])[self.kinds]
@@ -173,10 +158,10 @@ class Bodies:
         return self._rotated("nodes")
 
     @cached_property
-    def mobility(self) -> Any:
+    def mobility(self) -> np.ndarray:
         """Matrices (B, 6, 6) from moments of velocities to the rigid motions that have them.
 
-        Moments are the integrals over the surface of velocity and of arm x velocity.
+        On the host. Moments are the integrals over the surface of velocity and of arm x velocity.
         """
         whole = self._of_shapes(lambda shape: shape.areas.sum())
         first = self._of_shapes(lambda shape: shape.nodes @ shape.areas)
@@ -189,7 +174,7 @@ class Bodies:
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):  # first x velocity, spin x first
             matrices[:, 3 + i, j], matrices[:, 3 + j, i] = -first[k], first[k]
             matrices[:, i, 3 + j], matrices[:, j, 3 + i] = first[k], -first[k]
-        return self.xp.asarray(np.linalg.inv(matrices))
+        return np.linalg.inv(matrices)
 
     @cached_property
     def arguments(self) -> dict[str, Any]:
@@ -204,7 +189,7 @@ class Bodies:
             "normals": self.normals,
             "areas": self.areas,
             "total_areas": self.total_areas,
-            "mobility": self.mobility.astype(self._dtype, copy=False),
+            "mobility": self._by_bodies(self.mobility),
         }
 
     # ------------------------------------------------------------------ close points

@@ -23,7 +23,7 @@ from parki.surfaces.apart import AT_NODES, LayerUse
 from parki.surfaces.bodies import Bodies, numbers
 from parki.surfaces.layer import SurfaceLayer, alone, flat_hint
 from parki.surfaces.near import Regularisation
-from parki.surfaces.projections import motion, projected, resultants, rigid, with_moments
+from parki.surfaces.projections import motion, projected, resultants, spread
 from parki.surfaces.self_matrix import self_parts, self_products
 from parki.surfaces.shapes import Shape
 from parki.typing import AnyArray, Array, ArrayT, Box, OptionKeywords, Unpack
@@ -206,6 +206,15 @@ class Equation(MadeAnew):
             )
         return array
 
+    def _halves(self, rows: np.ndarray, like: ArrayT) -> tuple[ArrayT, ArrayT]:
+        """Return the first and the last three of rows (..., 6, B) of the host, as ``like`` is."""
+        halves = (
+            self.surface.xp.asarray(half, self.layer.dtype, order="C")
+            for half in (rows[..., :3, :], rows[..., 3:, :])
+        )
+        first, second = (as_given(half, like) for half in halves)
+        return first, second
+
     def _single(self, density: AnyArray) -> Any:
         """Return the single layer of forces over 8 pi, by a plan that follows the bodies."""
         surface = self.surface
@@ -254,11 +263,11 @@ class RigidSurfaces(Equation):
     def spread(self, forces: AnyArray = None, torques: AnyArray = None) -> Any:
         """Return forces per area (3, N) with these resultants (3, B): a rigid motion's values."""
         shape = (3, self.surface.kinds.size)
-        nothing = self.surface.xp.zeros(shape, self.layer.dtype)
-        forces = nothing if forces is None else self._checked("forces", forces, shape)
-        torques = nothing if torques is None else self._checked("torques", torques, shape)
-        velocity, spin = with_moments(self.surface, forces, torques)
-        return rigid(self.surface, velocity, spin)
+        first, second = (
+            np.zeros(shape) if values is None else to_host(self._checked(name, values, shape))
+            for name, values in (("forces", forces), ("torques", torques))
+        )
+        return spread(self.surface, first, second)
 
     @alone
     def right_side(
@@ -276,8 +285,7 @@ class RigidSurfaces(Equation):
     @alone
     def motion(self, density: ArrayT) -> tuple[ArrayT, ArrayT]:
         """Return velocities and angular velocities (3, B) of a solution."""
-        velocity, spin = motion(self.surface, self._checked("density", density))
-        return as_given(-velocity, density), as_given(-spin, density)
+        return self._halves(-motion(self.surface, self._checked("density", density)), density)
 
     @alone
     def layers(self, density: ArrayT, forces: AnyArray = None, torques: AnyArray = None) -> ArrayT:
@@ -322,8 +330,7 @@ class FirstKind(Equation):
     @alone
     def resultants(self, density: ArrayT) -> tuple[ArrayT, ArrayT]:
         """Return the forces and torques (3, B) of the bodies on the fluid."""
-        force, torque = resultants(self.surface, self._checked("density", density))
-        return as_given(force, density), as_given(torque, density)
+        return self._halves(resultants(self.surface, self._checked("density", density)), density)
 
 
 @telling

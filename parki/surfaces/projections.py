@@ -6,20 +6,23 @@ turns are about the bodies' centres.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
-from parki.interchange import real_name
-from parki.runtime import ExecutionSpace, Kernel, load
+import numpy as np
+
+from parki.interchange import real_name, to_host
+from parki.runtime import ExecutionSpace, Kernel, load_all
 from parki.surfaces.bodies import Bodies
-from parki.typing import AnyArray, ArrayModule
+from parki.typing import AnyArray
 
 PARTS = 32  # work items that add up the integrals of a body
 
 
-def kernels(space: ExecutionSpace, real: str) -> list[Kernel]:
+def kernels(space: ExecutionSpace, real: str) -> tuple[Kernel, ...]:
     """Return the kernels of projections: of integrals, and of what they make."""
-    names = "add_moments", "project"
-    return [load("projections", name, space, REAL=real, PARTS=PARTS) for name in names]
+    return load_all("projections", ("add_moments", "project"), space, REAL=real, PARTS=PARTS)
 
 
 def projected(
@@ -47,60 +50,72 @@ def projected(
     -------
     array, shape (..., 3, N)
     """
-    xp, (count, bodies) = surface.xp, (density.shape[-1], surface.kinds.size)
-    q = xp.ascontiguousarray(density, surface.nodes.dtype).reshape(-1, 3, count)
-    add_moments, project = kernels(surface.space, real_name(q.dtype))
-    moments, result = xp.empty((7, len(q) * bodies * PARTS), q.dtype), xp.empty_like(q)
-    arguments = {
-        **surface.arguments,
-        "bodies": bodies,
-        "nodes": count,
-        "density": q,
-        "moments": moments,
-        "projected": result,
-    }
-    add_moments(moments.shape[1], arguments=arguments)
+    q = _several(surface, density)
     factors = {"itself": itself, "rigid": rigid, "flux": flux}
-    project(len(q) * count, arguments=arguments, **factors)
-    return result.reshape(density.shape)
+    return _project(surface, q, _moments(surface, q), factors).reshape(density.shape)
 
 
-def resultants(surface: Bodies, forces: AnyArray) -> tuple[Any, Any]:
-    """Return forces and torques (..., 3, B) of forces per area."""
-    turning = _cross(surface.xp, surface.arms, forces)
-    moments = surface.integrals(surface.xp.concatenate([forces, turning], axis=-2))
-    return moments[..., :3, :], moments[..., 3:, :]
+def resultants(surface: Bodies, forces: AnyArray) -> np.ndarray:
+    """Return forces and torques (..., 6, B) of forces per area (..., 3, N), on the host."""
+    moments = to_host(_moments(surface, _several(surface, forces))).astype(np.float64)
+    sums = moments[:6].reshape(6, -1, surface.kinds.size, PARTS).sum(axis=-1)
+    return sums.transpose(1, 0, 2).reshape(*forces.shape[:-2], 6, -1)
 
 
-def rigid(surface: Bodies, velocity: AnyArray, spin: AnyArray) -> Any:
-    """Return velocities of the nodes of bodies that move and turn, (..., 3, B) each."""
-    at, turning = (_at_nodes(surface, vectors) for vectors in (velocity, spin))
-    return at - _cross(surface.xp, surface.arms, turning)
-
-
-def motion(surface: Bodies, velocities: AnyArray) -> tuple[Any, Any]:
-    """Return the rigid motion of each body that is nearest to velocities, (..., 3, B) each.
+def motion(surface: Bodies, velocities: AnyArray) -> np.ndarray:
+    """Return the rigid motion (..., 6, B) of each body that is nearest to velocities, on the host.
 
     Nearest in the mean square over the surface: the six moments of the difference vanish.
     """
-    first, second = resultants(surface, velocities)
-    return with_moments(surface, first, second)
+    moments = resultants(surface, velocities)
+    return np.einsum("bnm,...mb->...nb", surface.mobility, moments)
 
 
-def with_moments(surface: Bodies, first: AnyArray, second: AnyArray) -> tuple[Any, Any]:
-    """Return the rigid motions with these integrals over the surface, and moments."""
-    xp = surface.xp
-    moments = xp.moveaxis(xp.concatenate([first, second], axis=-2), -1, -2)[..., None]
-    motions = (surface.mobility @ moments)[..., 0]
-    motions = xp.moveaxis(motions, -1, -2).astype(first.dtype)
-    return motions[..., :3, :], motions[..., 3:, :]
+def spread(surface: Bodies, forces: AnyArray, torques: AnyArray) -> Any:
+    """Return forces per area (..., 3, N) with these resultants (..., 3, B): a rigid motion's values.
+
+    Both are arrays of the host.
+    """
+    leading = np.broadcast_shapes(forces.shape, torques.shape)[:-2]
+    bodies, dtype = surface.kinds.size, surface.nodes.dtype
+    moments = np.zeros((7, math.prod(leading), bodies, PARTS), dtype)
+    for first, values in ((0, forces), (3, torques)):
+        rows = np.broadcast_to(values, (*leading, 3, bodies)).reshape(-1, 3, bodies)
+        moments[first : first + 3, ..., 0] = rows.transpose(1, 0, 2)
+    nothing = surface.xp.zeros((moments.shape[1], *surface.nodes.shape), dtype)
+    sums = surface.xp.asarray(moments.reshape(7, -1))
+    return _project(surface, nothing, sums, {"rigid": 1.0}).reshape(*leading, 3, -1)
 
 
-def _at_nodes(surface: Bodies, values: AnyArray) -> Any:
-    return values[..., surface.body].astype(surface.nodes.dtype)
+def _several(surface: Bodies, density: AnyArray) -> Any:
+    """Return densities (k, 3, N) as kernels take them."""
+    q = surface.xp.ascontiguousarray(density, surface.nodes.dtype)
+    return q.reshape(-1, *surface.nodes.shape)
 
 
-def _cross(xp: ArrayModule, a: AnyArray, b: AnyArray) -> Any:
-    """Return the product of vectors along the last axis but one."""
-    (x, y, z), (u, v, w) = (xp.moveaxis(vectors, -2, 0) for vectors in (a, b))
-    return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-2)
+def _moments(surface: Bodies, q: AnyArray) -> Any:
+    """Return integrals (7, k B parts) over parts of the surfaces, of densities (k, 3, N)."""
+    add_moments, _ = kernels(surface.space, real_name(q.dtype))
+    bodies = surface.kinds.size
+    moments = surface.xp.empty((7, len(q) * bodies * PARTS), q.dtype)
+    arguments = surface.arguments | {"bodies": bodies, "density": q, "moments": moments}
+    add_moments(moments.shape[1], arguments=arguments)
+    return moments
+
+
+def _project(
+    surface: Bodies, q: AnyArray, moments: AnyArray, factors: Mapping[str, float]
+) -> Any:
+    """Return a sum of q (k, 3, N), and of rigid motions and fluxes with these moments."""
+    _, project = kernels(surface.space, real_name(q.dtype))
+    result = surface.xp.empty_like(q)
+    project(
+        len(q) * q.shape[-1],
+        arguments=surface.arguments | {"itself": 0.0, "rigid": 0.0, "flux": 0.0} | factors,
+        bodies=surface.kinds.size,
+        nodes=q.shape[-1],
+        density=q,
+        moments=moments,
+        projected=result,
+    )
+    return result
