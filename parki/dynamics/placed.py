@@ -276,7 +276,7 @@ class Placed:
         return multiplied(self.space, rows, matrix) if self.space.on_device else rows @ matrix
 
     def _turn(self, name: str, kind: SameShape, *, values: AnyArray, rotated: AnyArray) -> None:
-        """Launch a kernel for vectors at the blobs of the bodies of a shape, and in their frames."""
+        """Launch a kernel between vectors at the blobs of a shape's bodies and in their frames."""
         numbers = {"count": kind.count, "rows": 3, "frames": self.frames}
         self._launch(name, kind, values=values[None], rotated=rotated[:, None], **numbers)
 

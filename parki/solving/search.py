@@ -32,7 +32,8 @@ def kernel(name: str, space: ExecutionSpace, writes: int = 0, spheres: int = 0) 
 def kernels(space: ExecutionSpace, spheres: int) -> list[Kernel]:
     """Return all kernels of a search for pairs of points, or of spheres."""
     find = [kernel("find_pairs", space, writes, spheres) for writes in (0, 1)]
-    return [kernel("locate_points", space), *find]
+    sorting = load_all("cell_list", SORTING[True], space) if space.on_device else ()
+    return [kernel("locate_points", space), *find, *sorting]
 
 
 def threads(count: int) -> int:

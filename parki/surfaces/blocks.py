@@ -7,7 +7,7 @@ factors. Then what sums of constants lack is shared among the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from parki.runtime import ExecutionSpace, Kernel, load, prepare
 from parki.surfaces.kernels import LAYERS, NUMBERS, Key, Layer
 from parki.surfaces.near import BEHIND, SPLIT, Events, Regularisation
 from parki.typing import AnyArray
-
 
 # Work items of an event, by whether they are on a device: there are too few events to fill it, and
 # neighbouring items read and write neighbouring numbers.
@@ -129,11 +128,11 @@ def kernel(space: ExecutionSpace, name: str, key: Key | None = None) -> Kernel:
     return load("layers", name, space, **constants)
 
 
-def kernels(space: ExecutionSpace) -> Iterator[Kernel]:
-    """Yield the kernels of all layers."""
+def kernels(space: ExecutionSpace, keys: Iterable[Key] = NUMBERS) -> Iterator[Kernel]:
+    """Yield the kernels of layers that are no sums of others; by default of all."""
     for name in ("expand_distance", "count_pairs"):
         yield kernel(space, name)
-    for key in NUMBERS:
+    for key in keys:
         for name in ("make_pairs", "share_errors"):
             yield kernel(space, name, key)
 

@@ -220,9 +220,7 @@ def by_pairs(near: NearBodies, count: int, check: Callable[[int], None]) -> list
         )
         counts, found_by = launches[-1][0].near()
         check(int(counts.sum()))
-        levels_rows.append(
-            Rows.of(near.space, near.layer, counts, indexed=True, found_by=found_by)
-        )
+        levels_rows.append(Rows.of(near.space, near.layer, counts, indexed=True, found_by=found_by))
     for n, (part, column) in enumerate(parts):
         sums = near.sums(LAYERS[part])
         if events.body.size and setting.constants and LAYERS[part].exact is not None:

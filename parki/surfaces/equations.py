@@ -8,7 +8,7 @@ matrix in its frame, whose inverse is the preconditioner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,15 +16,17 @@ import numpy as np
 
 from parki.core import EwaldOptions, like_points, linear_operator, take_options
 from parki.errors import ParkiValueError, by_words
-from parki.interchange import as_given, finite, to_host
+from parki.interchange import as_given, finite, real_name, to_host
 from parki.memory import require, telling
+from parki.runtime import Kernel, preparing
 from parki.runtime.forks import MadeAnew
+from parki.surfaces import projections
 from parki.surfaces.apart import AT_NODES, LayerUse
 from parki.surfaces.bodies import Bodies, numbers
 from parki.surfaces.layer import SurfaceLayer, alone, flat_hint
 from parki.surfaces.near import Regularisation
 from parki.surfaces.projections import motion, projected, resultants, spread
-from parki.surfaces.self_matrix import self_parts, self_products
+from parki.surfaces.self_matrix import self_parts, self_products, turning
 from parki.surfaces.shapes import Shape
 from parki.typing import AnyArray, Array, ArrayT, Box, OptionKeywords, Unpack
 
@@ -70,11 +72,20 @@ class Equation(MadeAnew):
         regularisation = Regularisation.of(
             accuracy=accuracy, order=order, width=width, constants=constants
         )
-        self.layer = SurfaceLayer(
-            self.kernel, surface, None, options, regularisation, use=self._use
-        )
+        with preparing(self._kernels(surface)):
+            self.layer = SurfaceLayer(
+                self.kernel, surface, None, options, regularisation, use=self._use
+            )
         self._other: SurfaceLayer | None = None
         self._inverses: dict[Shape, np.ndarray] = {}
+
+    @staticmethod
+    def _kernels(surface: object) -> Iterable[Kernel]:
+        """Return what a device compiles while the layer is made, for products with the operator."""
+        if not isinstance(surface, Bodies) or not surface.space.on_device:
+            return ()
+        real = real_name(surface.nodes.dtype)
+        return (*projections.kernels(surface.space, real), *turning(surface.space, real))
 
     def _alone(self) -> AbstractContextManager[None]:
         """Let no other thread move the bodies."""

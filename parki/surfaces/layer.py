@@ -27,11 +27,12 @@ from parki.interchange import (
     shown,
 )
 from parki.memory import telling
-from parki.runtime import ExecutionSpace
+from parki.runtime import ExecutionSpace, Kernel, preparing
 from parki.runtime.forks import MadeAnew
-from parki.surfaces import apart, corrections, plain, self_matrix
+from parki.solving import search
+from parki.surfaces import apart, blocks, corrections, plain, self_matrix
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.kernels import LAYERS
+from parki.surfaces.kernels import LAYERS, parts_of
 from parki.surfaces.near import Regularisation
 from parki.surfaces.placed import PlacedLayer
 from parki.surfaces.shapes import Shape
@@ -107,7 +108,17 @@ class SurfaceLayer(MadeAnew):
         self._use = apart.LayerUse() if use is None else use
         self._told = set[str]() if told is None else told
         self._plan: Any = None  # with all that moves attached to it
-        self._place(surface)
+        with preparing(self._kernels(surface)):
+            self._place(surface)
+
+    def _kernels(self, surface: object) -> Iterator[Kernel]:
+        """Yield what a device compiles while the layer is made; a CPU does so when it is needed."""
+        if not isinstance(surface, Bodies) or not surface.space.on_device:
+            return
+        yield from blocks.kernels(surface.space, [part for part, _ in parts_of(self._key)])
+        yield from search.kernels(surface.space, spheres=0)
+        if self._targets is None:
+            yield from self_matrix.turning(surface.space, "double")
 
     def beside(self, kernel: str) -> SurfaceLayer:
         """Return another layer of the surface, at the same targets; it moves alone."""

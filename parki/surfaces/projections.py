@@ -7,7 +7,6 @@ turns are about the bodies' centres.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ def resultants(surface: Bodies, forces: AnyArray) -> np.ndarray:
     """Return forces and torques (..., 6, B) of forces per area (..., 3, N), on the host."""
     moments = to_host(_moments(surface, _several(surface, forces))).astype(np.float64)
     sums = moments[:6].reshape(6, -1, surface.kinds.size, PARTS).sum(axis=-1)
-    return sums.transpose(1, 0, 2).reshape(*forces.shape[:-2], 6, -1)
+    return np.asarray(sums.transpose(1, 0, 2).reshape(*forces.shape[:-2], 6, -1))
 
 
 def motion(surface: Bodies, velocities: AnyArray) -> np.ndarray:
@@ -68,13 +67,13 @@ def motion(surface: Bodies, velocities: AnyArray) -> np.ndarray:
     Nearest in the mean square over the surface: the six moments of the difference vanish.
     """
     moments = resultants(surface, velocities)
-    return np.einsum("bnm,...mb->...nb", surface.mobility, moments)
+    return np.asarray(np.einsum("bnm,...mb->...nb", surface.mobility, moments))
 
 
 def spread(surface: Bodies, forces: AnyArray, torques: AnyArray) -> Any:
-    """Return forces per area (..., 3, N) with these resultants (..., 3, B): a rigid motion's values.
+    """Return forces per area (..., 3, N), a rigid motion's values, with these resultants.
 
-    Both are arrays of the host.
+    Those are forces and torques (..., 3, B) on the host.
     """
     leading = np.broadcast_shapes(forces.shape, torques.shape)[:-2]
     bodies, dtype = surface.kinds.size, surface.nodes.dtype
@@ -103,9 +102,7 @@ def _moments(surface: Bodies, q: AnyArray) -> Any:
     return moments
 
 
-def _project(
-    surface: Bodies, q: AnyArray, moments: AnyArray, factors: Mapping[str, float]
-) -> Any:
+def _project(surface: Bodies, q: AnyArray, moments: AnyArray, factors: dict[str, float]) -> Any:
     """Return a sum of q (k, 3, N), and of rigid motions and fluxes with these moments."""
     _, project = kernels(surface.space, real_name(q.dtype))
     result = surface.xp.empty_like(q)

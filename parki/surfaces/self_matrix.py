@@ -252,9 +252,11 @@ def self_parts(
         together = matrices[0] if len(matrices) == 1 else np.stack(matrices)
         parts.append((np.concatenate(numbers), many, together))
     frames = xp.asarray(surface.frames, dtype, order="C")
+    begins = surface.systems.astype(np.int32)
     return [
         OwnPart(
-            *(xp.asarray(array.astype(np.int32)) for array in (bodies, surface.systems[bodies])),
+            xp.asarray(bodies.astype(np.int32)),
+            xp.asarray(begins[bodies]),
             many,
             frames,
             _moved_to(xp, matrix),
