@@ -61,9 +61,14 @@ def project(
     itself: REAL,
     rigid: REAL,
     flux: REAL,
+    added: pk.View3D[REAL],
+    times: REAL,
     projected: pk.View3D[REAL],
 ):
-    """Write ``itself`` times a density, and its projections times ``rigid`` and ``flux``."""
+    """Write ``itself`` times a density, and its projections times ``rigid`` and ``flux``.
+
+    And ``times`` what is ``added``.
+    """
     d: int = i // nodes
     j: int = i - nodes * d
     body: int = home[j]
@@ -86,3 +91,4 @@ def project(
     projected[d][2][j] = moving[2] + moving[3] * y - moving[4] * x
     for c in range(3):
         projected[d][c][j] += itself * density[d][c][j] + through * normals[c][j]
+        projected[d][c][j] += times * added[d][c][j]

@@ -46,6 +46,7 @@ from parki.runtime import Kernel, get_execution_space, host, load, shipped
 from parki.settings import thread_count
 from parki.solving import search
 from parki.surfaces import blocks, projections
+from parki.surfaces.self_matrix import turning
 
 SPACE = get_execution_space("OpenMP")
 SECONDS = 10.0  # between progress messages
@@ -116,6 +117,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield load("cell_list", "place_systems", SPACE)
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield load("fgc", "sum_lowest_modes", SPACE, MODES=MODES)
+    yield load("flux", "add_linear", SPACE, REAL=real)
     yield SortedPoints.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
     yield from close.kernels(SPACE)
@@ -123,6 +125,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield from moments.kernels(SPACE)
     yield from blocks.kernels(SPACE)
     yield from projections.kernels(SPACE, real)
+    yield from turning(SPACE, real)
     for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
         yield SortedPoints.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results

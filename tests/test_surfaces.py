@@ -22,7 +22,7 @@ import parki
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 from parki.runtime import get_execution_space
-from parki.surfaces import corrections, dense, plain, series, shapes
+from parki.surfaces import blocks, corrections, dense, plain, series, shapes
 from parki.surfaces.blocks import EventPairs, Rows, in_lab
 from parki.surfaces.kernels import LAYERS, NUMBERS
 from parki.surfaces.near import Events, Regularisation
@@ -288,6 +288,20 @@ def test_matrices_of_events_are_the_same_by_both_ways(monkeypatch):
     assert np.abs(one - other).max() < 2e-4 * np.abs(one).max()
     back, same = (plan.adjoint(one) for plan in plans)
     assert np.abs(back - same).max() < 1e-3 * np.abs(back).max()
+
+
+@pytest.mark.parametrize("finer", [1, 2])
+def test_matrices_are_the_same_by_several_work_items_of_an_event(finer, monkeypatch):
+    """As a device shares an event's pairs out; on nodes alone, and with finer ones."""
+    y = np.array([[1.2, 0.0], [0.1, 1.05], [0.0, 0.2]])
+    found = []
+    for parts in (1, 3):
+        monkeypatch.setitem(blocks.PARTS, False, parts)
+        surface = ellipsoid(4, finer)
+        q = FAR.u(surface.nodes)
+        plans = [parki.LayerPlan("stokes_dl", surface, x, **FREE) for x in (None, y)]
+        found.append(np.concatenate([plan(q) for plan in plans], axis=1))
+    assert np.abs(found[0] - found[1]).max() < 1e-13 * np.abs(found[0]).max()
 
 
 @pytest.mark.parametrize("kernel", ["stokes_comb", *in_the_long_run("laplace_dipole")])

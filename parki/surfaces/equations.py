@@ -120,20 +120,20 @@ class Equation(MadeAnew):
         """Return W applied to values of the layer."""
         return values
 
-    def _beside(self, surface: Bodies, q: AnyArray) -> Any:
-        """Return C q."""
+    def _beside(self, surface: Bodies, q: AnyArray, added: AnyArray, times: float) -> Any:
+        """Return C q, and what is added, times a number."""
         raise NotImplementedError
 
     def _applied(
         self, surface: Bodies, q: AnyArray, layer: Callable[[Any], Any], transposed: bool = False
     ) -> Any:
         """Return A q, or its transpose applied to q, where ``layer`` is L or its transpose."""
-        first, last = self._before, self._after
+        first, last, factor = self._before, self._after, 1 / (8 * np.pi)
         if not transposed:
-            return self._beside(surface, q) + last(surface, layer(first(surface, q))) / (8 * np.pi)
+            return self._beside(surface, q, last(surface, layer(first(surface, q))), factor)
         areas = surface.areas
-        inner = layer(areas * last(surface, q / areas)) / areas / (8 * np.pi)
-        return areas * (self._beside(surface, q / areas) + first(surface, inner))
+        inner = layer(areas * last(surface, q / areas)) / areas
+        return areas * self._beside(surface, q / areas, first(surface, inner), factor)
 
     # ------------------------------------------------------------------ operators
     @alone
@@ -267,8 +267,8 @@ class RigidSurfaces(Equation):
 
     _use = LayerUse(nested=False)
 
-    def _beside(self, surface: Bodies, q: AnyArray) -> Any:
-        return projected(surface, q, itself=-0.5, rigid=1.0)
+    def _beside(self, surface: Bodies, q: AnyArray, added: AnyArray, times: float) -> Any:
+        return projected(surface, q, itself=-0.5, rigid=1.0, added=added, times=times)
 
     @alone
     def spread(self, forces: AnyArray = None, torques: AnyArray = None) -> Any:
@@ -324,11 +324,11 @@ class FirstKind(Equation):
     def _after(self, surface: Bodies, values: AnyArray) -> Any:
         return surface.smooth(values)
 
-    def _beside(self, surface: Bodies, q: AnyArray) -> Any:
+    def _beside(self, surface: Bodies, q: AnyArray, added: AnyArray, times: float) -> Any:
         # What the layer lacks, of about its size: the radius of a sphere with as much area.
         size = (surface.total_areas / (16 * np.pi)) ** 0.5
         rest = projected(surface, q, itself=1.0, flux=1.0) - surface.smooth(q)
-        return size[surface.body] * rest
+        return size[surface.body] * rest + times * added
 
     @alone
     def right_side(self, velocities: ArrayT) -> ArrayT:
@@ -392,8 +392,8 @@ class Drops(Equation):
     def _after(self, surface: Bodies, values: AnyArray) -> Any:
         return (1 - self.ratio) * values
 
-    def _beside(self, surface: Bodies, q: AnyArray) -> Any:
-        return (1 + self.ratio) / 2 * q
+    def _beside(self, surface: Bodies, q: AnyArray, added: AnyArray, times: float) -> Any:
+        return (1 + self.ratio) / 2 * q + times * added
 
     def _applied(
         self, surface: Bodies, q: AnyArray, layer: Callable[[Any], Any], transposed: bool = False

@@ -31,8 +31,10 @@ def projected(
     itself: float = 0.0,
     rigid: float = 0.0,
     flux: float = 0.0,
+    added: AnyArray = None,
+    times: float = 1.0,
 ) -> Any:
-    """Return a sum of a density and its projections, each times a factor.
+    """Return a sum of a density, its projections and another array, each times a factor.
 
     Parameters
     ----------
@@ -44,6 +46,9 @@ def projected(
         Of the rigid motion of each body that is nearest in the mean square over its surface.
     flux : float
         Of the normals times the mean flux of each body.
+    added : array, shape (..., 3, N), optional
+    times : float
+        Of what is added.
 
     Returns
     -------
@@ -51,6 +56,8 @@ def projected(
     """
     q = _several(surface, density)
     factors = {"itself": itself, "rigid": rigid, "flux": flux}
+    if added is not None:
+        factors |= {"added": _several(surface, added), "times": times}
     return _project(surface, q, _moments(surface, q), factors).reshape(density.shape)
 
 
@@ -102,13 +109,14 @@ def _moments(surface: Bodies, q: AnyArray) -> Any:
     return moments
 
 
-def _project(surface: Bodies, q: AnyArray, moments: AnyArray, factors: dict[str, float]) -> Any:
+def _project(surface: Bodies, q: AnyArray, moments: AnyArray, factors: dict[str, Any]) -> Any:
     """Return a sum of q (k, 3, N), and of rigid motions and fluxes with these moments."""
     _, project = kernels(surface.space, real_name(q.dtype))
     result = surface.xp.empty_like(q)
+    nothing = {"itself": 0.0, "rigid": 0.0, "flux": 0.0, "added": q, "times": 0.0}
     project(
         len(q) * q.shape[-1],
-        arguments=surface.arguments | {"itself": 0.0, "rigid": 0.0, "flux": 0.0} | factors,
+        arguments=surface.arguments | nothing | factors,
         bodies=surface.kinds.size,
         nodes=q.shape[-1],
         density=q,

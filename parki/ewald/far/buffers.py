@@ -211,11 +211,9 @@ def flux_buffers(task: Task, counts: tuple[int, int]) -> Buffers:
     """Return points as given, normals and moments for the mean without flux: see `Constants`."""
     if not task.flux:
         return {}
-    exact = np.dtype(np.float64) if task.finer else task.dtype
     targets, sources = counts
-    buffers = declare(exact, src=(3, sources), norms=(3, sources))
-    buffers |= declare(task.dtype, away=(3, targets))
-    return buffers | declare(np.float64, moments=(4, sources))
+    points = {"trg": (3, targets), "src": (3, sources), "norms": (3, sources)}
+    return declare(np.float64, moments=(4, sources), **points)
 
 
 def transform_bytes(

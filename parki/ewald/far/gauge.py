@@ -12,7 +12,7 @@ from operator import add, mul
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from parki.ewald.far.fading import zero_mode
 from parki.ewald.far.mesh import EwaldMesh
@@ -22,7 +22,9 @@ from parki.ewald.lattice import Lattice
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.protocol import Split
 from parki.ewald.sums.gauges import Ends
-from parki.runtime import load
+from parki.ewald.task import Task
+from parki.interchange import real_name
+from parki.runtime import Kernel, load
 from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
@@ -65,18 +67,17 @@ class Constants:
         self.together, self.systems = together, systems
         self.xp, kind = mesh.task.xp, mesh.task.sum
         self.rows = kind.results
-        self.points, self.factor = None, mesh.solver_box.factor
+        self.points: Any = None
+        self.task = mesh.task
         if mesh.task.flux:
-            # Copies: the caller's arrays may change. A power of two scales them exactly.
-            trg, src, norms = (arrays[name] for name in ("trg", "src", "norms"))
-            scale, self.dtype = trg.dtype.type(self.factor), mesh.dtype
-            scaled = trg * scale
-            # Targets from one of them on, in which their distances keep their digits.
-            self.first = scaled[:, :1].astype(np.float64)
-            away = (scaled - scaled[:, :1]).astype(mesh.dtype, copy=False)
-            self.points = away, scaled if src is trg else src * scale, norms * scale
+            names = ("src", "norms") if arrays["src"] is arrays["trg"] else ("trg", "src", "norms")
+            exact = {name: self.xp.empty(arrays[name].shape) for name in names}
+            for name, copy in exact.items():  # the caller's arrays may change
+                mesh.space.adapter.copy(copy, arrays[name])
+            self.points = exact.get("trg", exact["src"]), exact["src"], exact["norms"]
         self.constant: Any = None
-        self.flux = 8 * np.pi * self.factor / mesh.solver_box.lattice.volume
+        # Over the volume in the user's unit, as points and normals are given.
+        self.flux = 8 * np.pi * mesh.solver_box.factor**3 / mesh.solver_box.lattice.volume
         column: Callable[[SolverBox], Any] | None = None  # a row for each result
         if kind.gauge and mesh.periodicity < 3:
             gauge = kind.gauge
@@ -117,35 +118,43 @@ class Constants:
                 results["u"] += of_targets * total + self._total(of_sources * rows, self.constant)
         if self.points is None:
             return
-        # In double precision, whatever the arithmetic: a body of many points has a sum of q.n near
-        # zero, which the moment multiplies by its distance from the origin, many boxes perhaps.
-        away, src, norms = self.points
+        # In double precision, whatever the arithmetic: see ``kernels/flux.py``.
+        trg, src, norms = self.points
         moments = self.xp.zeros((4, src.shape[1]))
         for q, normal in zip(dens[-3:], norms, strict=True):  # rows fit into a CPU's cache
             moments[3] += self.xp.multiply(q, normal, dtype=np.float64)
         self.xp.multiply(src, moments[3], out=moments[:3])
-        sums = self._total(moments, self.flux)
-        slope = sums[3:].astype(self.dtype)
+        sums = self.xp.ascontiguousarray(self._total(moments))
         if "u" in results:
-            start = (sums[:3] - sums[3:] * self.first).astype(self.dtype)
-            results["u"] += start - slope * away
+            u, each, factor = results["u"], int(sums.shape[1] > 1), self.flux
+            add_linear = flux_kernel(self.task, u.dtype)
+            add_linear(u.shape[1], each=each, sums=sums, trg=trg, factor=factor, u=u)
         if "grad_u" in results:
-            results["grad_u"][::4] -= slope * self.dtype.type(self.factor)
+            slope = self.flux * sums[3:]
+            results["grad_u"][::4] -= slope.astype(results["grad_u"].dtype, copy=False)
 
-    def _total(self, rows: AnyArray, factor: Any) -> Any:
+    def _total(self, rows: AnyArray, factor: Any = None) -> Any:
         """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets).
 
         Times a factor, of each system perhaps.
         """
         if self.systems is not None:
-            return self.systems.of_targets(factor * self.systems.sums(rows))
+            sums = self.systems.sums(rows)
+            return self.systems.of_targets(sums if factor is None else factor * sums)
         if self.xp is np or rows.shape[1] <= SHORT:
             sums = rows.sum(axis=1, keepdims=True)
         else:  # CuPy gives each row to a single block: long ones are added up one at a time
             sums = self.xp.empty((len(rows), 1), dtype=rows.dtype)
             for place, row in enumerate(rows):  # what `stack` uploads, no graph would keep
                 sums[place] = row.sum()
-        return factor * (sums if self.together is None else self.together(sums))
+        sums = sums if self.together is None else self.together(sums)
+        return sums if factor is None else factor * sums
+
+
+def flux_kernel(task: Task, dtype: DTypeLike) -> Kernel:
+    """Return the kernel of the mean without flux, for results of a type."""
+    real = real_name(dtype)
+    return load("flux", "add_linear", task.space, executor=task.executor, REAL=real)
 
 
 def _ends(mesh: EwaldMesh, split: Split, lattice: Lattice) -> Ends:

@@ -21,7 +21,7 @@ from parki.ewald.choice.reuse import suit, warn_of_far_points
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P, in_order
-from parki.ewald.far.gauge import Constants
+from parki.ewald.far.gauge import Constants, flux_kernel
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.far.spreading import spreading_kernels
@@ -204,6 +204,8 @@ class Setup:
             sizes = {result_rows(task.kernel, name) for name in task.want}
             kernels += [SortedPoints.add_kernel(space, dtype, n, executor) for n in sorted(sizes)]
         kernels += multiplier.kernels(task, chosen.split)
+        if task.flux:
+            kernels.append(flux_kernel(task, dtype))
         if space.adapter.records():
             kernels.append(counting_kernel(space, np.dtype("f8") if task.mixed else dtype))
         return kernels
