@@ -1,8 +1,27 @@
-"""What makes the mean of a triply periodic double layer one without flux: a linear flow."""
+"""The mean of a triply periodic double layer without flux: what it asks of densities and adds."""
 
 import pykokkos as pk
 
 REAL = pk.double
+
+
+@pk.workunit
+def measure_dipoles(
+    i: int,
+    row: int,
+    dens: pk.View2D[REAL],
+    norms: pk.View2D[REAL],
+    strengths: pk.View2D[pk.double],
+):
+    """Write q.n of source i and its size; q are the rows of the density from ``row`` on."""
+    strength: pk.double = 0.0
+    for c in range(3):
+        q: pk.double = dens[row + c][i]
+        strength += q * norms[c][i]
+    strengths[0][i] = strength
+    if strength < 0.0:
+        strength = 0.0 - strength
+    strengths[1][i] = strength
 
 
 @pk.workunit

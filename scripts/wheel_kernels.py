@@ -42,7 +42,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.tables import RadialTables
 from parki.ewald.task import Task
 from parki.interchange import real_name
-from parki.runtime import Kernel, get_execution_space, host, load, shipped
+from parki.runtime import Kernel, get_execution_space, host, load, load_all, shipped
 from parki.settings import thread_count
 from parki.solving import search
 from parki.surfaces import blocks, projections
@@ -117,7 +117,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield load("cell_list", "place_systems", SPACE)
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield load("fgc", "sum_lowest_modes", SPACE, MODES=MODES)
-    yield load("flux", "add_linear", SPACE, REAL=real)
+    yield from load_all("flux", ("measure_dipoles", "add_linear"), SPACE, REAL=real)
     yield SortedPoints.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
     yield from close.kernels(SPACE)

@@ -174,7 +174,8 @@ class Shape:
         distance, node = self._tree.query(points.T)
         nodes = [node, np.where(distance <= margin, node, -1), np.full(margin.shape, -1)]
         if self._finer_tree is not None:
-            apart, finer = self._finer_tree.query(points.T)
+            most = 2 * margin.max(initial=0.0)  # a search that soon finds nothing
+            apart, finer = self._finer_tree.query(points.T, distance_upper_bound=most)
             nodes[2] = np.where(apart <= margin, finer, -1)
         return distance, np.stack(nodes)
 

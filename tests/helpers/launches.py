@@ -195,13 +195,17 @@ def sum_modes() -> None:
     assert np.allclose(sums[::2] + 1j * sums[1::2], np.add.reduceat(weights * powers, [0, 7], 1))
 
 
-def add_linear_flow(dtype: type) -> None:
-    """Launch what makes a mean without flux, of targets that have one sum in common."""
+def leave_out_flux(dtype: type) -> None:
+    """Launch what a mean without flux takes, of targets that have one sum in common."""
     space, trg = get_execution_space("OpenMP"), np.random.default_rng(3).random((3, POINTS))
     u, sums = np.zeros((3, POINTS), dtype), np.array([[1.0], [2.0], [3.0], [4.0]])
     kernel = load("flux", "add_linear", space, REAL=real_name(dtype))
     kernel(POINTS, each=0, sums=sums, trg=trg, factor=0.5, u=u)
     assert np.allclose(u, 0.5 * sums[:3] - 2 * trg, atol=1e-6)
+    dens, strengths = np.stack([trg[0], *-trg]).astype(dtype), np.empty((2, POINTS))
+    measure = load("flux", "measure_dipoles", space, REAL=real_name(dtype))
+    measure(POINTS, row=1, dens=dens, norms=trg.astype(dtype), strengths=strengths)
+    assert np.allclose(strengths, (trg**2).sum(axis=0) * np.array([[-1.0], [1.0]]))
 
 
 def iterate(dtype: type) -> None:
@@ -266,7 +270,7 @@ def record(dtype: type) -> list[Call]:
         make_derivatives(dtype)
         make_derivatives(dtype, window_points=12)
         correct_surfaces(dtype)
-        add_linear_flow(dtype)
+        leave_out_flux(dtype)
         # With lanes, which a host's team does not use by itself.
         lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
         patch.setattr(p2p, "choose_launch", lambda *_: lanes)

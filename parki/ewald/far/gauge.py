@@ -151,10 +151,9 @@ class Constants:
         return sums if factor is None else factor * sums
 
 
-def flux_kernel(task: Task, dtype: DTypeLike) -> Kernel:
-    """Return the kernel of the mean without flux, for results of a type."""
-    real = real_name(dtype)
-    return load("flux", "add_linear", task.space, executor=task.executor, REAL=real)
+def flux_kernel(task: Task, dtype: DTypeLike, name: str = "add_linear") -> Kernel:
+    """Return a kernel of the mean without flux, for results or densities of a type."""
+    return load("flux", name, task.space, executor=task.executor, REAL=real_name(dtype))
 
 
 def _ends(mesh: EwaldMesh, split: Split, lattice: Lattice) -> Ends:

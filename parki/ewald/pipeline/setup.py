@@ -206,8 +206,11 @@ class Setup:
         kernels += multiplier.kernels(task, chosen.split)
         if task.flux:
             kernels.append(flux_kernel(task, dtype))
+        given = np.dtype("f8") if task.mixed else dtype
         if space.adapter.records():
-            kernels.append(counting_kernel(space, np.dtype("f8") if task.mixed else dtype))
+            kernels.append(counting_kernel(space, given))
+        if space.on_device and task.flux:
+            kernels.append(flux_kernel(task, given, "measure_dipoles"))
         return kernels
 
     def gauge(

@@ -20,7 +20,8 @@ from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.task import Task
-from parki.interchange import rounded, to_host
+from parki.interchange import real_name, rounded, to_host
+from parki.runtime import load
 from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
@@ -260,10 +261,10 @@ def look_for_flux(
     if not outside or _in_short_cell(options, clouds, total):
         return False
     first = dens[0] if dens.ndim == 3 else dens
-    strength = task.xp.multiply(first[-3:], points.arrays["norms"], dtype=np.float64).sum(axis=0)
-    rows = task.xp.empty((2, strength.size))
-    rows[0] = strength
-    rows[1] = abs(strength)
+    rows, real = task.xp.empty((2, first.shape[1])), real_name(first.dtype)
+    measure = load("flux", "measure_dipoles", task.space, executor=task.executor, REAL=real)
+    norms = points.arrays["norms"]
+    measure(first.shape[1], row=len(first) - 3, dens=first, norms=norms, strengths=rows)
     if points.systems is not None:
         sums, sizes = to_host(points.systems.sums(rows))
     else:
