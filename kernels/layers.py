@@ -165,7 +165,7 @@ def make_pairs(
     ``added`` to these have as many pairs of each event.
     """
     i: int = item // PARTS
-    turn: int = item - PARTS * i
+    number: int = item - PARTS * i
     body: int = whole_numbers[0][i]
     width: REAL = numbers[10][i]
     place: pk.int64 = begins[i]
@@ -175,12 +175,12 @@ def make_pairs(
     first: pk.int64 = columns * place + column * count
     added_row: pk.int64 = columns * added_pairs
     added_first: pk.int64 = (columns * i + column) * count
-    found: int = turn
+    found: int = number
     stride: int = PARTS
     if every == 0:
         stride = 1
         found = 0
-        for before in range(turn):
+        for before in range(number):
             found += found_by[PARTS * i + before]
     bumped: REAL = 0.0
     r: List[REAL] = [0.0] * 3
@@ -198,7 +198,7 @@ def make_pairs(
         for n in range(order):
             jump += p[n][i]
         jump = numbers[11][i] * (pk.erfc(away) - away * pk.exp(0.0 - away * away) * jump)
-    k: int = turn
+    k: int = number
     while k < whole_numbers[2][i]:
         j: int = whole_numbers[1][i] + k
         to_node(r)

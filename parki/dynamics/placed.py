@@ -252,7 +252,7 @@ class Placed:
         forces, motions = self.xp.empty_like(self.arms), self.xp.zeros_like(self._loads())
         for kind, local in zip(self.kinds, rows, strict=True):
             answers, size = self._multiplied(local, getattr(kind, matrix)), 3 * kind.shape.n
-            self._turn("to_lab", kind, rotated=answers, values=forces)
+            self._rotate("to_lab", kind, rotated=answers, values=forces)
             if answers.shape[1] > size:
                 both = answers[:, size:].reshape(kind.count, 2, 3).transpose(0, 2, 1)
                 rotated = _rotated(self.frames[kind.bodies], both)
@@ -262,7 +262,7 @@ class Placed:
     def _local(self, kind: SameShape, values: AnyArray) -> Any:
         """Return values at blobs in the bodies' frames, shape (B, 3 n)."""
         rotated = self.xp.empty((kind.count, 3 * kind.shape.n), self.dtype)
-        self._turn("to_frames", kind, values=values, rotated=rotated)
+        self._rotate("to_frames", kind, values=values, rotated=rotated)
         return rotated
 
     def _local_loads(self, kind: SameShape, loads: Any) -> Any:
@@ -275,7 +275,7 @@ class Placed:
         """Return a product of rows (B, k), for which a device takes no library: it records none."""
         return multiplied(self.space, rows, matrix) if self.space.on_device else rows @ matrix
 
-    def _turn(self, name: str, kind: SameShape, *, values: AnyArray, rotated: AnyArray) -> None:
+    def _rotate(self, name: str, kind: SameShape, *, values: AnyArray, rotated: AnyArray) -> None:
         """Launch a kernel between vectors at the blobs of a shape's bodies and in their frames."""
         numbers = {"count": kind.count, "rows": 3, "frames": self.frames}
         self._launch(name, kind, values=values[None], rotated=rotated[:, None], **numbers)

@@ -81,7 +81,7 @@ class Equation(MadeAnew):
 
     @staticmethod
     def _kernels(surface: object) -> Iterable[Kernel]:
-        """Return what a device compiles while the layer is made, for products with the operator."""
+        """Return the kernels of the operator, which a device compiles while the layer is made."""
         if not isinstance(surface, Bodies) or not surface.space.on_device:
             return ()
         real = real_name(surface.nodes.dtype)

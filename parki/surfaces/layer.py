@@ -112,7 +112,7 @@ class SurfaceLayer(MadeAnew):
             self._place(surface)
 
     def _kernels(self, surface: object) -> Iterator[Kernel]:
-        """Yield what a device compiles while the layer is made; a CPU does so when it is needed."""
+        """Yield the kernels that a device compiles at a time; a CPU does so when one is needed."""
         if not isinstance(surface, Bodies) or not surface.space.on_device:
             return
         yield from blocks.kernels(surface.space, [part for part, _ in parts_of(self._key)])
