@@ -248,32 +248,29 @@ class EventPairs:
         added : array, shape (rows, E, columns, n), optional
             What is added to the blocks.
         """
-        xp, self._sums, self._column = self._space.array_module, sums, column
-        self._bumps = xp.zeros(rows.pairs if self._regular else 1)
+        self._filled = rows.arguments(self._space) | {
+            "column": column,
+            "bumps": self._space.array_module.zeros(rows.pairs if self._regular else 1),
+            "sums": sums,
+        }
         self._launch(
             "make_pairs",
             self._key,
-            column=column,
             whole=whole,
             smooth=smooth,
             added_pairs=0 if added is None else self.count * added.shape[-1],
             added=rows.values if added is None else added.ravel(),
-            bumps=self._bumps,
-            sums=sums,
-            **rows.arguments(self._space),
+            **self._filled,
         )
 
-    def share(self, rows: Rows) -> None:
-        """Add what sums of constants lack to blocks that were written, and jumps at nodes."""
+    def share(self) -> None:
+        """Add what sums of constants lack to the blocks that were written, and jumps at nodes."""
         exact = LAYERS[self._key].exact
         self._launch(
             "share_errors",
             self._key,
-            column=self._column,
             exact=exact or 0.0,
             mended=int(exact is not None and self._setting.constants),
-            bumps=self._bumps,
-            sums=self._sums,
             known=self._known,
-            **rows.arguments(self._space),
+            **self._filled,
         )

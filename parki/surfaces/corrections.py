@@ -230,8 +230,8 @@ def by_pairs(near: NearBodies, count: int, check: Callable[[int], None]) -> list
             # Nodes change to a smooth kernel, which finer nodes have less than the regularised one.
             smooth = 0.0 if not surface.has_finer else -1.0 if last else 1.0
             pairs[n].fill(rows, column, sums, smooth=smooth)
-        for pairs, rows in zip(launches, levels_rows, strict=True):
-            pairs[n].share(rows)
+        for pairs in launches:
+            pairs[n].share()
     return [
         csr_matrix(near, rows, count, int(arrays[2].size))
         for rows, (arrays, _) in zip(levels_rows, levels, strict=True)

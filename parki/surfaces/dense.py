@@ -144,7 +144,7 @@ def _by_finer_nodes(near: NearBodies, rule: Rule) -> Any:
             node=node,
         )
         pairs.fill(rows, column, near.sums(LAYERS[part]), whole=1.0)
-        pairs.share(rows)
+        pairs.share()
     return rows.values.reshape(near.layer.rows, events.body.size, near.layer.columns, count)
 
 
