@@ -12,10 +12,10 @@ Files in ``scripts/benchmarks``, ``scripts/papers`` and ``scripts/cases`` say wh
 ``--points``, ``--tolerance``, ``--periodicity``, ``--kernel`` and ``--dtype`` replace the case's
 own values, where it has some. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are left
 out if their packages are not installed, and DMK (on CPUs) unless DMK_LIBRARY names the file of its
-library. ``spheres`` measures parki alone if libMobility, or a module with its calls that
-LIBMOBILITY names, cannot be imported; ``charges`` has a line for each library that cannot be, takes
-their names by ``--kernel``, and searches parameters for ``--search`` seconds. Each library can have
-a run of its own: ``--join`` makes one record of them. Pictures need matplotlib.
+library. ``spheres`` and ``dpstokes`` measure parki alone if libMobility, or a module with its calls
+that LIBMOBILITY names, cannot be imported; ``charges`` has a line for each library that cannot be,
+takes their names by ``--kernel``, and searches parameters for ``--search`` seconds. Each library
+can have a run of its own: ``--join`` makes one record of them. Pictures need matplotlib.
 """
 
 from __future__ import annotations

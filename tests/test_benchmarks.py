@@ -228,6 +228,18 @@ def test_spheres_without_and_with_a_peer(monkeypatch, tmp_path, capsys):
         assert left_out == (name == "none_such")
 
 
+@pytest.mark.slow
+def test_spheres_between_walls_with_a_peer(monkeypatch, tmp_path):
+    """Errors of the peer are told from its velocities alone, and parki's are no larger."""
+    file = tmp_path / "slit.json"
+    monkeypatch.setenv("LIBMOBILITY", "parki.libmobility")
+    assert benchmark.main(["dpstokes", "--quick", "--json", str(file)]) == 0
+    ((row,),) = (found["results"]["rows"] for found in record.read([file]))
+    ours, theirs = row["parki"], row["DPStokes"]
+    assert 0 < ours["error"] <= theirs["error"] < 1e-3 and theirs["apart"] < 1e-3
+    assert min(ours["M F"], ours["step"], theirs["M F"], theirs["step"]) > 0
+
+
 def test_the_page_of_choices_is_that_of_the_results():
     files = sorted((ROOT / "docs" / "results").glob("choices-*.json"))
     assert files

@@ -44,7 +44,7 @@ FOLDERS = {
     ),
     "papers": _modules(
         "guo:guo ljungkvist:ljungkvist rossinelli:rossinelli finufft:finufft fmm3d:free_space "
-        "dmk:free_space spheres:spheres charges:charges"
+        "dmk:free_space spheres:spheres dpstokes:slit charges:charges"
     ),
     "cases": _modules(
         "floor:floor first_sums:first_sums several:plans tilted:plans "

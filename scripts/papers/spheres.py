@@ -89,36 +89,38 @@ def _sizes(run: Run) -> list[int]:
 
 
 class Suspension:
-    """Spheres of radius 1 in a cube, twice: as columns in single precision.
+    """Spheres of radius 1 in a box, twice: as columns in single precision.
 
     Attributes
     ----------
-    edge : float
+    edges : ndarray, shape (3,)
     points : list of 2 arrays, shape (3, N)
     forces : array, shape (3, N)
     exact : ndarray, shape (3, n)
         Velocities of the first n spheres, for the first points and viscosity 1.
     """
 
+    periodicity, shape, wall = 3, (1.0, 1.0, 1.0), None
+    finest = 1e-9
+
     def __init__(self, run: Run, n: int, fraction: float) -> None:
-        self.edge = float((4 / 3 * np.pi * n / fraction) ** (1 / 3))
-        side = int(np.ceil(n ** (1 / 3) - 1e-9))
-        gap = self.edge / side - 2
+        volume = 4 / 3 * np.pi * n / fraction
+        self.edges = np.array(self.shape) * (volume / np.prod(self.shape)) ** (1 / 3)
+        sides = np.ceil(self.edges * (n / volume) ** (1 / 3) - 1e-9).astype(int)
+        cells = (self.edges / sides)[:, None]
         random = run.random
-        sites = random.permutation(side**3)[:n]
-        lattice = self.edge / side * np.array(np.unravel_index(sites, 3 * (side,)))
-        clouds = [
-            (lattice + max(gap, 0) / 2 * random.uniform(-1, 1, (3, n))) % self.edge
-            for _ in range(2)
-        ]
+        sites = random.permutation(sides.prod())[:n]
+        lattice = cells * (np.array(np.unravel_index(sites, sides)) + 0.5)
+        free = np.maximum(cells - 2, 0) / 2
+        clouds = [lattice + free * random.uniform(-1, 1, (3, n)) for _ in range(2)]
         self.points = [run.send(cloud, "f4") for cloud in clouds]
         self.forces = run.send(random.standard_normal((3, n)), "f4")
-        fine = parki.Spheres(self.points[0].astype("f8"), 1.0, self.options(1e-9))
+        fine = parki.Spheres(self.points[0].astype("f8"), 1.0, self.options(self.finest))
         self.exact = self.sample(fine.velocities(self.forces.astype("f8")))
 
     def options(self, tolerance: float) -> parki.EwaldOptions:
         """Return parki's options."""
-        return parki.EwaldOptions(3, [self.edge] * 3, tolerance)
+        return parki.EwaldOptions(self.periodicity, self.edges, tolerance, wall=self.wall)
 
     @staticmethod
     def sample(velocities: Any) -> np.ndarray:
@@ -152,7 +154,7 @@ def ours(run: Run, given: Suspension, asked: float) -> dict[str, Any]:
         spheres.update_points(next(turn))
         spheres.velocities(given.forces)
 
-    return {"tolerance": tolerance, "error": error, **_seconds(run, move, step)}
+    return {"tolerance": tolerance, "error": error, **seconds(run, move, step)}
 
 
 def theirs(run: Run, given: Suspension, module: Any, peer: str, asked: float) -> dict[str, Any]:
@@ -162,7 +164,9 @@ def theirs(run: Run, given: Suspension, module: Any, peer: str, asked: float) ->
 
     def solver(psi: float, tolerance: float) -> Any:
         made = module.PSE("periodic", "periodic", "periodic")
-        made.setParameters(psi=psi, Lx=given.edge, Ly=given.edge, Lz=given.edge)
+        made.setParameters(
+            psi=psi, **dict(zip(("Lx", "Ly", "Lz"), given.edges.tolist(), strict=True))
+        )
         made.initialize(viscosity=1.0, hydrodynamicRadius=1.0, tolerance=tolerance)
         made.setPositions(rows[0])
         return made
@@ -200,7 +204,7 @@ def theirs(run: Run, given: Suspension, module: Any, peer: str, asked: float) ->
             made.LangevinVelocities(DT, KT, forces)
 
         found.append(
-            {"psi": psi, "tolerance": tolerance, "error": error, **_seconds(run, move, step)}
+            {"psi": psi, "tolerance": tolerance, "error": error, **seconds(run, move, step)}
         )
         done.add(psi)
         made.clean()
@@ -210,7 +214,7 @@ def theirs(run: Run, given: Suspension, module: Any, peer: str, asked: float) ->
     return fastest | {"step": min(row["step"] for row in found)}
 
 
-def _seconds(run: Run, move: Callable[[], None], step: Callable[[], None]) -> dict[str, float]:
+def seconds(run: Run, move: Callable[[], None], step: Callable[[], None]) -> dict[str, float]:
     """Return the median seconds of both; by the clock, because peers wait for the device."""
     return run.medians({"M F": move, "step": step}, by=run.clock)
 
@@ -248,20 +252,31 @@ def tables(record: Record) -> list[Table]:
 def draw(record: Record, file: Path) -> None:
     """Draw times over the number of spheres, a panel for each volume fraction."""
     found = record["results"]["rows"]
-    fractions = list(dict.fromkeys(row["fraction"] for row in found))
     solvers = list(dict.fromkeys(row["solver"] for row in found))
     asked = found[0]["asked"]
-    made, panels = figure(len(fractions), 3.8, 3.4 * len(fractions) + 1.5, sharey=True)
-    for panel, fraction in zip(panels, fractions, strict=True):
-        for color, name in zip(SERIES, solvers, strict=False):
-            of = pick(found, fraction=fraction, solver=name, asked=asked)
+    panels = {
+        f"Volume fraction {fraction:g}, error {asked:g}": {
+            name: pick(found, fraction=fraction, solver=name, asked=asked) for name in solvers
+        }
+        for fraction in dict.fromkeys(row["fraction"] for row in found)
+    }
+    draw_times(record, file, panels)
+
+
+def draw_times(
+    record: Record, file: Path, panels: dict[str, dict[str, list[dict[str, Any]]]]
+) -> None:
+    """Draw times over the number of spheres: rows by solver, in panels by title."""
+    made, axes = figure(len(panels), 3.8, 3.4 * len(panels) + 1.5, sharey=True)
+    for axis, (title, solvers) in zip(axes, panels.items(), strict=True):
+        for color, (name, rows) in zip(SERIES, solvers.items(), strict=False):
             for line, what in (("-", "M F"), ("--", "step")):
-                x, y = zip(*((row["N"], 1e3 * row[what]) for row in of), strict=True)
-                panel.loglog(x, y, line, marker="o", color=color, label=f"{name}, {what}")
-        panel.set(title=f"Volume fraction {fraction:g}, error {asked:g}", xlabel="spheres")
-        panel.grid()
-    panels[0].set_ylabel("milliseconds")
-    made.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
+                x, y = zip(*((row["N"], 1e3 * row[what]) for row in rows), strict=True)
+                axis.loglog(x, y, line, marker="o", color=color, label=f"{name}, {what}")
+        axis.set(title=title, xlabel="spheres")
+        axis.grid()
+    axes[0].set_ylabel("milliseconds")
+    made.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
     save(made, file, record["machine"]["name"])
 
 
