@@ -11,7 +11,7 @@ from .record import Record, pick, read, where
 from .show import Table
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("benchmarks", "papers", "floor")
+PAGES = ("benchmarks", "papers", "floor", "walls")
 PLACE = re.compile(r"(<!-- (\w+): [^>]*-->\n\n).*?(\n<!-- end of \2 -->)", re.S)
 
 

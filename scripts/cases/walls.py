@@ -1,4 +1,4 @@
-"""Walls: what flows, spheres and charges take near one wall and between two, over the time without.
+"""Times near walls: flows, spheres and charges near one wall and between two, over none.
 
 Points are uniform in a box of the periods L, L and of the height H, which has the volume 1. Each
 line compares a sum without walls, near one wall and between two, in the same box and one after the
