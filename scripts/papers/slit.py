@@ -23,6 +23,7 @@ SIZES = (1000, 10_000, 100_000)
 MOST = 1000  # on the CPU, if no number is given
 FRACTIONS = (0.1, 0.01)
 ERROR = 1e-3  # of parki, without DPStokes
+FIRST = 5  # parki's first tolerance relative to the error
 SHIFTS = 5  # of all spheres along the walls
 
 
@@ -30,7 +31,7 @@ class Suspension(spheres.Suspension):
     """Spheres of radius 1 between two walls, whose distance is a quarter of the periods."""
 
     periodicity, shape, wall = 2, (4.0, 4.0, 1.0), ("no-slip", "no-slip")
-    finest = 1e-8
+    finest = 1e-6
 
 
 def measure(run: Run) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def rows(run: Run, module: Any) -> Iterator[dict[str, Any]]:
         if module is not None:
             row["DPStokes"] = theirs(run, given, module)
         asked = row["DPStokes"]["error"] if module is not None else ERROR
-        yield row | {"parki": spheres.ours(run, given, asked)}
+        yield row | {"parki": spheres.ours(run, given, asked, FIRST)}
 
 
 def theirs(run: Run, given: Suspension, module: Any) -> dict[str, Any]:

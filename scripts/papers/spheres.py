@@ -133,7 +133,7 @@ class Suspension:
         return float(np.linalg.norm(self.sample(velocities) - exact) / np.linalg.norm(exact))
 
 
-def ours(run: Run, given: Suspension, asked: float) -> dict[str, Any]:
+def ours(run: Run, given: Suspension, asked: float, first: float = FIRST) -> dict[str, Any]:
     """Return parki's tolerance, measured error and seconds."""
 
     def made(tolerance: float) -> parki.Spheres:
@@ -142,7 +142,7 @@ def ours(run: Run, given: Suspension, asked: float) -> dict[str, Any]:
     def error_of(tolerance: float) -> float:
         return given.error(made(tolerance).velocities(given.forces), given.exact)
 
-    tolerance, error = reach(asked, FIRST * asked, error_of, SAFE, TRIES)
+    tolerance, error = reach(asked, first * asked, error_of, SAFE, TRIES)
     spheres = made(tolerance)
     random, turn = run.xp.random.default_rng(1), itertools.cycle(given.points)
 
