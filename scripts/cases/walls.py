@@ -1,4 +1,4 @@
-"""Times near walls: flows, spheres and charges near one wall and between two, over none.
+"""Times near walls: of flows, spheres and charges, over times without walls.
 
 Points are uniform in a box of the periods L, L and of the height H, which has the volume 1. Each
 line compares a sum without walls, near one wall and between two, in the same box and one after the
