@@ -118,7 +118,8 @@ def vectors(box: Sequence[float | None] | None) -> Any:
     """Return the lattice vectors of three edges and three tilts; others unchanged."""
     if box is None or len(box) != 6:
         return box
-    first, second, _ = lattice(*(number or 0.0 for number in box)).tolist()
+    lx, ly, lz, xy, xz, yz = (number or 0.0 for number in box)
+    first, second, _ = lattice(lx, ly, lz, xy, xz, yz).tolist()
     return [first, second, None if box[2] is None else [*box[4:], box[2]]]
 
 

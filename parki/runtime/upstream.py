@@ -75,9 +75,14 @@ class UpstreamObject:
             self.text += "\n\n@pk.function\ndef team_shmem_size(team_size: int) -> int:\n"
             self.text += f"    return {size}\n"
         # Upstream's cache ignores source and machine, so each key has its own folder.
-        libraries = str(self.pk.__file__), os.environ.get("PK_KOKKOS_LIB_PATH", "")
-        python = str(sysconfig.get_config_var("EXT_SUFFIX"))
-        self.key = cache.key(self.text, space.name, *libraries, python, host._machine())
+        self.key = cache.key(
+            self.text,
+            space.name,
+            str(self.pk.__file__),
+            os.environ.get("PK_KOKKOS_LIB_PATH", ""),
+            str(sysconfig.get_config_var("EXT_SUFFIX")),
+            host._machine(),
+        )
         self.folder = cache.place(f"pykokkos/{self.key}")
         self.file = self.folder / f"{workunit.name}_{workunit.digest}.py"
 

@@ -199,7 +199,8 @@ def check_extent(name: str, points: AnyArray, extent: AnyArray, options: EwaldOp
                 f"{name} reaches to {max(low, high, key=abs):g} along axis {axis}, more than 1e6 "
                 "boxes away; wrap the points into the box first, where their digits are known"
             )
-        low, high, first, last = told_apart(low, high, *options.ends[axis])
+        begin, end = options.ends[axis]
+        low, high, first, last = told_apart(low, high, begin, end)
         raise ParkiValueError(
             f"{name} reaches from {low} to {high} along axis {axis}, which is free, but the "
             f"box there is [{first}, {last}]; "
