@@ -213,7 +213,7 @@ def _of_axes(
 
 
 def _sizes(
-    extents: Callable[[], Array], numbers: list[int], unknown: tuple[bool, ...], longest: float
+    extents: Callable[[], Array], numbers: list[int], unknown: tuple[bool, ...], longest: Any
 ) -> Array:
     """Return the longest extents of systems along ``unknown`` axes, or a longer length."""
     ends = extents()[numbers]
@@ -223,6 +223,8 @@ def _sizes(
 
 def _of_like_size(sizes: Array, numbers: list[int]) -> list[list[int]]:
     """Return the numbers of systems in parts of like sizes."""
+    if len(numbers) == 1:
+        return [numbers]
     parts, least = list[list[int]](), 0.0
     for n in np.argsort(-sizes, kind="stable").tolist():
         if not parts or 0 < sizes[n] < least:
@@ -258,20 +260,21 @@ def _enclosed(
         edges = [of_box.edges[axis] or 1.0 for axis in of_box.axes]
         upright.take(n, of_box.cell or Cell(Lattice(np.array(edges), 3, NONE), None))
     alone = upright.rotated & (not exact)
-    parts, of_parts = list[tuple[int, list[int]]](), list[Array]()  # boxes, with systems in them
-    for n, numbers in enumerate(by_box.values()):
-        sides = upright.matrices[n].diagonal().copy()
-        if extents is None or not any(unknown):
-            parts.append((n, numbers))
-            of_parts.append(sides)
-            continue
-        sizes = dict(
-            zip(numbers, _sizes(extents, numbers, unknown, sides[periodic].max()), strict=True)
-        )
-        for part in _of_like_size(np.array([*sizes.values()]), numbers):
-            parts.append((n, part))
-            of_parts.append(np.where(unknown, max(sizes[number] for number in part), sides))
-    all_sides, bins = np.array(of_parts), list[_Bin]()
+    all_sides = upright.matrices.diagonal(axis1=1, axis2=2)
+    parts, bins = [*enumerate(by_box.values())], list[_Bin]()  # boxes, with systems in them
+    if extents is not None and any(unknown):
+        all_numbers = [number for numbers in by_box.values() for number in numbers]
+        owners = np.repeat(np.arange(len(parts)), [len(numbers) for _, numbers in parts])
+        periods = all_sides[:, periodic].max(axis=1)
+        sizes = _sizes(extents, all_numbers, unknown, periods[owners])
+        size_of = dict(zip(all_numbers, sizes.tolist(), strict=True))
+        parts = [
+            (n, part)
+            for n, numbers in parts
+            for part in _of_like_size(np.array([size_of[k] for k in numbers]), numbers)
+        ]
+        largest = np.array([max(size_of[k] for k in numbers) for _, numbers in parts])
+        all_sides = np.where(unknown, largest[:, None], all_sides[[n for n, _ in parts]])
     for place in np.argsort(all_sides.prod(axis=1), kind="stable").tolist():
         apart_from_all, sides = alone[parts[place][0]], all_sides[place]
         fitting = (one for one in bins if not apart_from_all and one.takes(sides))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ Array = NDArray[np.float64]
 # product of its edges, or an edge over another.
 FAR, FLAT = 1e100, 1e-3
 LEAST = 1e-300
+WRONG = [[np.nan] * 3] * 3
+KNOWN = [[*kinds] for kinds in itertools.product((int, float), repeat=3)]
 
 
 class Upright(NamedTuple):
@@ -120,14 +123,16 @@ def _vectors(box: Any, unknown: Sequence[bool]) -> Any:
 
     Vectors along ``unknown`` axes are next to nothing.
     """
-    lengths = [*box] if len(box) == 3 else []
-    if any(unknown):
-        tilted, least = any(isinstance(length, tuple) for length in lengths), LEAST * np.eye(3)
-        for axis in np.flatnonzero(unknown).tolist():
-            lengths[axis] = tuple(least[axis].tolist()) if tilted else LEAST
-    if all(type(length) in (int, float) and length > 0 for length in lengths):
-        return np.diag(np.array(lengths, dtype=float)) if lengths else np.full((3, 3), np.nan)
-    rows = [row for row in lengths if isinstance(row, tuple) and len(row) == 3]
-    if len(rows) < 3 or any(type(number) not in (int, float) for row in rows for number in row):
-        return np.full((3, 3), np.nan)
-    return np.array(rows, dtype=float)
+    tilted, rows = any(isinstance(length, tuple) for length in box), list[list[float]]()
+    for axis, length in enumerate(box if len(box) == 3 else ()):
+        row = [0.0, 0.0, 0.0]
+        if unknown[axis]:
+            row[axis] = LEAST
+        elif not tilted and type(length) in (int, float) and length > 0:
+            row[axis] = float(length)
+        elif tilted and isinstance(length, tuple) and [*map(type, length)] in KNOWN:
+            row = [*length]
+        else:
+            return WRONG
+        rows.append(row)
+    return rows or WRONG
