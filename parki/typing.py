@@ -58,7 +58,7 @@ KernelName = Literal[
 KernelWithParameters = NewType("KernelWithParameters", str)  # what `parki.kernel` returns
 AnyKernel = KernelName | KernelWithParameters
 ResultName = Literal["u", "p", "grad_u", "stress"]
-InputName = Literal["trg", "src", "dens", "norms"]
+InputName = Literal["trg", "src", "dens", "norms", "trg_epsilon", "src_epsilon"]
 DerivedBy = Literal[InputName, "box", "lattice", "kappa", "alpha", "epsilon"]
 SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "Threads", "GPU"]
 # Values of options.

@@ -15,7 +15,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.derivatives.between_walls import CorrectionAtPoints, correction_of
 from parki.ewald.derivatives.by_box import NAMES
 from parki.ewald.derivatives.by_length import by_scale
-from parki.ewald.derivatives.mapped_sum import MappedSum
+from parki.ewald.derivatives.mapped_sum import RADII, MappedSum
 from parki.ewald.derivatives.one_sum import Pulled
 from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
@@ -96,9 +96,13 @@ class CheckedDerivative(NamedTuple):
             cloud = cloud.checked()
         inputs: tuple[str, ...] = INPUTS if "norms" in cloud.arrays else INPUTS[:3]
         lengths = {} if request.composite or want != "u" else lengths_of(request.name)
+        if request.widths:
+            inputs += (*RADII,)
         if label == "wrt":
             inputs += (*NAMES, *lengths)
-        names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
+        # Squares of widths are for other libraries, which take those themselves.
+        squares = (*RADII.values(),) if request.widths else ()
+        names_of(label, names, f"{meaning}: {', '.join(inputs)}", (*inputs, *squares))
         request.check_maps(cloud)
         options = options_of_sums(cloud.options).of_derivatives
         checked = cls(request, cloud, options, ranks, lengths=lengths, looked=looked, motion=motion)
@@ -118,11 +122,14 @@ class CheckedDerivative(NamedTuple):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the inputs."""
         sources = self.cloud.sources
+        widths = [(name, (self.cloud.targets,)) for name in ("trg_epsilon", "trg_radii")]
+        widths += [(name, (sources,)) for name in ("src_epsilon", "src_radii")]
         return {
             "trg": (3, self.cloud.targets),
             "src": (3, sources),
             "norms": (3, sources),
             "dens": (*self.request.density, sources),
+            **dict(widths),
         }
 
     @property
@@ -149,13 +156,22 @@ class CheckedDerivative(NamedTuple):
             like_points(label, array, self.cloud.space, self.cloud.trg.dtype),
             self.shapes[name],
             several=name == "dens",
-            of="targets" if name == "trg" else "sources",
+            of="targets" if name.startswith("trg") else "sources",
             looked=self.looked,
         )
 
     def moved(self, label: str, moves: Mapping[str, AnyArray]) -> Arrays:
         """Return moves of inputs, by name, as `like` does."""
-        return {n: self.like(f"{label}[{n!r}]", move, n) for n, move in moves.items()}
+        rows = {n: self.like(f"{label}[{n!r}]", move, n) for n, move in moves.items()}
+        for name in rows.keys() & RADII.keys():
+            rows[RADII[name]] = self.widening[name] * rows.pop(name)
+        return rows
+
+    @property
+    def widening(self) -> Arrays:
+        """How the squares of widths change with these, by name."""
+        pairs = zip(RADII, self.cloud.radii or (), strict=False)
+        return {name: 2 * squares**0.5 for name, squares in pairs}
 
     def check_as_many(self, label: str, values: AnyArray) -> None:
         """Refuse values (k, rows, N) whose number differs from the number of densities, if any."""

@@ -34,6 +34,10 @@ from parki.ewald.sums.maps import (
 from parki.typing import AnyArray
 
 
+# Squares of widths, by the widths themselves.
+RADII = {"trg_epsilon": "trg_radii", "src_epsilon": "src_radii"}
+
+
 class Link(NamedTuple):
     """What a map makes of changes of an input.
 
@@ -157,7 +161,7 @@ class MappedSum(NamedTuple):
         values = self.shared.values(v, self.of_targets, sizes)
         links = [] if dens is None else self._links(dens, wrt)
         density = None if dens is None else self._densities(dens[None])[0]
-        direct = [name for name in ("dens", "trg") if name in wrt]
+        direct = [name for name in ("dens", "trg", *RADII.values()) if name in wrt]
         boxes = [name for name in ("box", "lattice") if name in wrt]
         alone = ["src"] if boxes else []  # whether it changes with the sources or not
         strain = ["strain"] if boxes else []
@@ -177,6 +181,9 @@ class MappedSum(NamedTuple):
                 derivatives["dens"] = [
                     self.shared.pulled(part, self.cloud, rows) for part in parts["dens"]
                 ]
+            if "src_radii" in derivatives:
+                of_copies = [unordered(part, self.cloud) for part in parts["src_radii"]]
+                derivatives["src_radii"] = [folded(part, sources) for part in of_copies]
             for link in links:
                 of_sources = [unordered(part, self.cloud) for part in parts[link.of]]
                 derivatives[link.by] += [link.pull(part, sources) for part in of_sources]
@@ -209,7 +216,10 @@ class MappedSum(NamedTuple):
         "dens" has k of them.
         """
         densities = self._densities(dens)
-        inner = {"trg": moves["trg"]} if "trg" in moves else {}
+        inner = {name: moves[name] for name in ("trg", "trg_radii") if name in moves}
+        if "src_radii" in moves:
+            copies = densities.shape[-1] // max(1, dens.shape[-1])
+            inner["src_radii"] = ordered(np.tile(moves["src_radii"], copies), self.cloud)
         if "dens" in moves:
             inner["dens"] = self._densities(moves["dens"]).copy()  # it may be the given array
         for n, density in enumerate(dens):

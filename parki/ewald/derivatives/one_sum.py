@@ -6,8 +6,10 @@ They are composites of sums again, from `parki.ewald.sums.slopes` and from the r
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from itertools import chain, pairwise
+from operator import add
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -25,13 +27,14 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend, by_density, together
-from parki.ewald.sums.maps import Arrays, mapped
+from parki.ewald.sums.maps import Arrays, Map, mapped
 from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.slopes import (
     bilinear,
     by_normals,
     by_sources,
     by_targets,
+    by_widths,
     changes,
     lacking,
 )
@@ -277,18 +280,24 @@ class OneSum(NamedTuple):
 
         These are (k, rows, N), and k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the
         derivative by the targets. "strain", along with "trg" and "src", is the derivative
-        (9, systems) by strains, if the same sum has it.
+        (9, systems) by strains, if the same sum has it. "trg_radii" and "src_radii" are squares of
+        widths.
         """
         wrt = (*wrt,)
         values = {n: v for n, v in values.items() if self.kind.terms[n]}  # others are zero
-        names = [name for name in wrt if name not in ("trg", "strain")]
+        names = [name for name in wrt if name not in ("trg", "trg_radii", "strain")]
+        at_targets = dict[str, tuple[Addend, ...]]()
         strained = "strain" in wrt and self._strains(values)
         steps = list[Steps[str]]()
         if "trg" in wrt:
-            more = (*more, *by_targets(self.kind, values))
+            at_targets["trg"] = (*more, *by_targets(self.kind, values))
+        if "trg_radii" in wrt:
+            pairs = ((name, one) for name in values for one in by_widths(self.kind, name))
+            at_targets["trg_radii"] = tuple(_products(name, one) for name, one in pairs)
         for result, v in values.items() if names else ():
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
+            other_kind = SUMS[record.kernel]
             cloud: Arrays = {
                 "dens": dens,
                 "norms": self.norms,
@@ -304,14 +313,18 @@ class OneSum(NamedTuple):
                 matrices = bilinear(record.results, sizes, self.kind.normals)
                 cloud |= by_sources(matrices, dens, self.norms)
                 error = lacking(self.kind.name, result, "src")
-                back["src"] = record.each(by_targets(SUMS[record.kernel], record.want, error))
+                back["src"] = record.each(by_targets(other_kind, record.want, error))
+            if "src_radii" in wrt:
+                pairs = ((n, one) for n in record.want for one in by_widths(other_kind, n))
+                by_each = tuple(_products("dens", one, (record.results, n)) for n, one in pairs)
+                back["src_radii"] = record.each(by_each)
             back = {name: back[name] for name in names}
             other = self._replace(options=options_of(record, self.options))
             steps.append(other.steps(back, v, cloud, record))
-        if "trg" in wrt:
+        if at_targets:
             cloud = {result: v[0] for result, v in values.items()}
             densities = cast(AnyArray, dens)[None]
-            steps.append(self.steps({"trg": more}, densities, cloud))
+            steps.append(self.steps(at_targets, densities, cloud))
         return Pulled(wrt, steps, strained)
 
     def _strains(self, values: Arrays) -> bool:
@@ -339,12 +352,16 @@ class OneSum(NamedTuple):
         moving = tuple(name for name in want if kind.terms[name])  # others are zero
         cloud = {name: move for name, move in moves.items() if name != "dens"}
         cloud["points"] = self.trg
-        for name in ("dens", "norms"):
+        for name in ("dens", "norms", "trg_radii", "src_radii"):
             if name in moves:
-                linear = {result: changes(kind, result, name) for result in moving}
-                rows = self.rows(linear, moves["dens"] if name == "dens" else dens, cloud)
-                for result, (row,) in rows.items():
-                    changed[result] += row
+                change = by_widths if name.endswith("radii") else partial(changes, name=name)
+                of_sources = moves["dens"] if name == "dens" else dens
+                if name == "src_radii":
+                    of_sources = dens * moves[name]
+                factor = moves[name] if name == "trg_radii" else 1
+                linear = {result: change(kind, result) for result in moving}
+                for result, parts in self.rows(linear, of_sources, cloud).items():
+                    changed[result] += factor * reduce(add, parts)
         addends: dict[Key, tuple[Addend, ...]] = {}
         for result in want:
             by = [name for name in ("trg", "src") if name in moves and result in moving]
@@ -421,6 +438,18 @@ class OneSum(NamedTuple):
                     back.add_mean(by_name, values, cloud, volume, total, tensors)
             rows |= shared.rows(by_dens, cloud)
         return {name: [rows[one] for one in group] for name, group in addends.items()}
+
+
+def _products(weights: str, addend: Addend, back: tuple[Map, str] | None = None) -> Addend:
+    """Return an addend's rows, or a map of them as a result by its name, times weights by name."""
+
+    def products(results: Arrays, cloud: Arrays) -> AnyArray:
+        rows = addend.results(results, cloud)
+        if back is not None:
+            rows = back[0]({back[1]: rows}, cloud)
+        return (cloud[weights] * rows).sum(axis=0)[None]
+
+    return replace(addend, results=products)
 
 
 def of_last_rows(dens: AnyArray, kind: Interaction) -> AnyArray:

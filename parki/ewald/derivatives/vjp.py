@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.checked import NONE, CheckedDerivative, at_least_one, several_rows
 from parki.ewald.derivatives.in_boxes import InBoxes
+from parki.ewald.derivatives.mapped_sum import RADII
 from parki.ewald.geometry.own_boxes import OwnBox, of_first, own_boxes
 from parki.ewald.geometry.systems import LabelsLike, SystemsLike
 from parki.ewald.options import EwaldOptions
@@ -81,7 +82,8 @@ def vjp(
         Inputs to differentiate with respect to; "box", or "lattice" for a row for each lattice
         vector even where the box has lengths; with ``boxes`` of each system. Points stay where
         they are while the box changes: see ``docs/derivatives.md``. The last three are parameters
-        of sums.
+        of sums. "trg_epsilon" and "src_epsilon" are widths of each target and source, of a plan that
+        has them.
 
     Returns
     -------
@@ -191,6 +193,7 @@ def pulled(
     by_box, by_length = {*wrt} & {*NAMES}, {*wrt} & {*checked.lengths}
     inputs: set[str] = {name for name in wrt if name not in by_box | by_length}
     lattice = "lattice" if "lattice" in wrt or checked.options.cell is not None else "box"
+    inputs = {RADII.get(name, name) for name in inputs}
     inputs |= {"trg", "src", lattice} if by_box or by_length else set()
     inputs |= checked.inputs.keys() if by_length else set()
     if {*wrt} == {"dens"}:
@@ -205,6 +208,8 @@ def pulled(
     shapes = dict(checked.shapes)
     if by_box:
         derivatives |= checked.by_box(derivatives[lattice])
+    for name in {*wrt} & {*RADII}:
+        derivatives[name] = checked.widening[name] * derivatives[RADII[name]]
     if by_length:
         derivatives |= checked.by_lengths(parts, v["u"])
     if "dens" in wrt:
@@ -243,8 +248,8 @@ def jvp(
     kernel, trg, src, dens, norms, options, want, exclude, systems, boxes, periodicities, **keywords
         As for `vjp`.
     tangents : dict of str to array
-        Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
-        points. Arguments left out do not change.
+        Changes of "dens", "norms", "trg", "src", and widths as of `vjp`: in their shapes, in the
+        dtype and memory of the points. Arguments left out do not change.
 
     Returns
     -------

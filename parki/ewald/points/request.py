@@ -113,6 +113,11 @@ class SumRequest:
         return self.whole.name if self.composites else str(self.kernel)
 
     @property
+    def widths(self) -> bool:
+        """Whether points have widths of their own."""
+        return all(SUMS[addend.kernel].quadrupoles for addend in self.whole.addends)
+
+    @property
     def near(self) -> dict[str, tuple[str, str]]:
         """For each result the sum near walls, and what is wanted of it; empty without walls."""
         pairs = zip(self.results, self.composites, strict=False)

@@ -30,6 +30,7 @@ OF_PAIRS = {
     "laplace_dipole": "gaussian_dipoles",
     "multipoles": "gaussian_multipoles",
 }
+QUADRUPOLES = "multipoles(order=2)"
 # A Gaussian of the same hydrodynamic radius as the blob of Cortez has this many times its epsilon.
 CORTEZ = 2 / math.sqrt(math.pi)
 
@@ -100,7 +101,8 @@ def _maker_of_pairs(plain: InteractionFamily) -> Callable[..., Interaction]:
             return named(OF_PAIRS[family], **parameters, narrowest=narrowest, widest=widest)
 
         record = regularised(plain.record(parameters), Blob(BLOBS[0], narrowest, widest), name)
-        return replace(record, pair=record.pair._replace(point_radii=2))
+        pair = record.pair._replace(point_radii=2)
+        return replace(record, pair=pair, quadrupoles=name(QUADRUPOLES))
 
     return _with_parameters(make, plain)
 

@@ -214,6 +214,9 @@ class Interaction:
         A sum of dipoles that it is, whose gradients targets read, and the map of its density.
     pressure : tuple of Addend
         What makes its pressure, where that is no result of its own.
+    quadrupoles : str
+        The sum of charges, dipoles and quadrupoles of the same widths, where points have widths of
+        their own: it has the derivatives by these.
     """
 
     name: str
@@ -228,6 +231,7 @@ class Interaction:
     overlap_correction: str = ""
     as_dipoles: tuple[str, Map] | None = None
     pressure: tuple[Addend, ...] = ()
+    quadrupoles: str = ""
 
     def __post_init__(self) -> None:
         """Refuse values that no sum can be made of.

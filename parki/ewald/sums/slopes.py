@@ -147,6 +147,28 @@ def changes(kind: Interaction, result: str, name: str) -> Addends:
     )
 
 
+def by_widths(kind: Interaction, result: str) -> Addends:
+    """Return the derivative of a result by the square of the width of all pairs.
+
+    Gaussians widen as heat spreads: it is a quarter of the Laplacian. So charges are quadrupoles
+    that are alike along all axes. Dipoles are minus the slopes of charges.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if kind.rows == 1:
+        itself = {"u": velocity, "grad_u": gradient}[result]
+        return (Addend(kind.quadrupoles, (result,), itself, _widening),)
+    if result == "u":
+        parts = zip(_SLOPES, _WIDENING, strict=True)
+        return tuple(Addend(kind.quadrupoles, ("grad_u",), *maps) for maps in parts)
+    raise ParkiValueError(
+        f"{result!r} of dipoles has no derivative by their widths, which takes octupoles; take the "
+        "potential, or differences of sums"
+    )
+
+
 def _moved(kind: Interaction, result: str, move: Tensors) -> Addends:
     """Return the change of a result at targets that move by ``move(cloud)``, (3, N)."""
 
@@ -261,6 +283,21 @@ def _on(axis: int, values: AnyArray) -> Any:
     return rows.reshape(3 * len(values), values.shape[1])
 
 
+def _widening(dens: AnyArray, cloud: Arrays) -> Any:
+    """Return quadrupoles whose potential is a quarter of the Laplacian of that of charges."""
+    rows = np.zeros_like(dens, shape=(9, dens.shape[1]))
+    rows[::4] = dens / 4
+    return rows
+
+
+_SLOPES = tuple(
+    partial(lambda axis, results, cloud: -results["grad_u"][axis : axis + 1], axis)
+    for axis in range(3)
+)
+_WIDENING = tuple(
+    partial(lambda axis, dens, cloud: _widening(dens[axis : axis + 1], cloud), axis)
+    for axis in range(3)
+)
 _ALONG = tuple(partial(lambda axis, dens, cloud: _on(axis, dens), axis) for axis in range(3))
 _TIMES_MOVES = tuple(
     partial(lambda axis, dens, cloud: dens * cloud["src"][axis], axis) for axis in range(3)
