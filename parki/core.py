@@ -6,7 +6,8 @@ options         `EwaldOptions` and `Expert`; `take_options` finds them among a c
 arrays          `as_points`, and `like_points`, which must match points; `check_shape` and
                 `check_normals` refuse others; `take_cloud` checks all points of a sum
 sums            `SUMS`, the record of each by its name; `kernel`, a name with parameters;
-                `check_want` refuses results that a sum lacks; `SumRequest`, a sum with its results
+                `check_want` refuses results that a sum lacks; `SumRequest`, a sum with its results;
+                `take_squares`, of widths of charges that libraries differentiate
 one-shot calls  `summed`; `calls` makes the calls of a module from the list of sums
 plans           `Plan`, made by users; `AnyPlan`, also over ranks; `OneDevice`, which does its work;
                 `RecordedSteps`, what solvers do again and again, as graphs on a device
@@ -49,6 +50,7 @@ from parki.ewald.points import (
     take_options,
 )
 from parki.ewald.points.request import SumRequest
+from parki.ewald.points.widths import take_squares
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, kernel
 
@@ -85,4 +87,5 @@ __all__ = [
     "summed",
     "take_cloud",
     "take_options",
+    "take_squares",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from contract import assert_promised, rms
@@ -13,6 +15,8 @@ from parki.reference import direct_sum
 N = 50
 SHEARED = parki.lattice(1.0, 1.1, 0.9, xy=0.3, yz=-0.2)
 SYSTEMS = {"systems": [0, 2, 4], "boxes": np.ones((2, 3))}
+STEP = {"eps": 1e-4, "atol": 1e-4, "rtol": 1e-5}  # of differences
+ONE = {"want": "u", "tolerance": 1e-9}
 BOXES = {3: SHEARED, 2: [1.0, 1.1, None], 1: [1.0, None, None], 0: [None] * 3}
 
 
@@ -135,6 +139,78 @@ def test_energies_of_charges_of_several_widths():
     assert strained / 2 == pytest.approx(-(found.virial * strain).sum(), rel=1e-5)
 
 
+def changes_of_pairs(trg, src, widths, periodicity):
+    """Return changes (4, Nt, Ns) of ``erf(r / w) / r`` and its gradient by w^2 of each pair.
+
+    They are those of a Gaussian: ``d/d(w^2) erf(r / w) / r = -exp(-r^2 / w^2) / (sqrt(pi) w^3)``.
+    """
+    box = BOXES[periodicity]
+    edges = np.array(box) if periodicity == 3 else np.diag([length or 1.0 for length in box])
+    reach = [range(-2, 3) if axis < periodicity else [0] for axis in range(3)]
+    squares = np.add.outer(*(each**2 for each in widths))
+    total = np.zeros((4, *squares.shape))
+    for image in np.stack(np.meshgrid(*reach), axis=-1).reshape(-1, 3):
+        r = trg[:, :, None] - src[:, None] - (image @ edges)[:, None, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bell = -np.exp(-(r**2).sum(axis=0) / squares) / np.sqrt(np.pi * squares**3)
+            total += np.concatenate([bell[None], -2 * r / squares * bell])
+    if periodicity == 3:
+        total[0] += np.pi / abs(np.linalg.det(edges))
+    return np.where(squares > 0, total, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("periodicity", "kernel", "want"),
+    [(p, "laplace", "u") for p in BOXES] + [(3, "laplace", "grad_u"), (3, "laplace_dipole", "u")],
+)
+def test_derivatives_by_widths(periodicity, kernel, want):
+    """Against the closed form of each pair, points among them; targets have widths of their own."""
+    trg, src, *widths = cloud()
+    rng = np.random.default_rng(1)
+    dens = rng.standard_normal((3, N) if "dipole" in kernel else N)
+    values = rng.standard_normal((3, trg.shape[1]) if want == "grad_u" else trg.shape[1])
+    moves = [rng.standard_normal(w.shape) for w in widths]
+    own = dict(zip(("trg_epsilon", "src_epsilon"), moves, strict=True))
+    pairs = changes_of_pairs(trg, src, widths, periodicity)
+    if "dipole" in kernel:
+        pairs = -(pairs[1:] * dens[:, None]).sum(axis=0)[None]
+    else:
+        pairs = (pairs[:1] if want == "u" else pairs[1:]) * dens
+    wider = [2 * w * move for w, move in zip(widths, moves, strict=True)]
+    change = (pairs * np.add.outer(*wider)).sum(axis=2).reshape(values.shape)
+    by_pair = (pairs * values.reshape(len(pairs), -1, 1)).sum(axis=0)
+    how = {"periodicity": periodicity, "box": BOXES[periodicity], "tolerance": 1e-9}
+    plan = parki.Plan(kernel, trg, src, epsilon=(*widths,), want=want, **how)
+    assert rms(plan.jvp(dens, own) - change) <= 1e-8 * rms(change)
+    found = plan.vjp(dens, values, (*own,))
+    for axis, name in enumerate(own):
+        expected = 2 * widths[axis] * by_pair.sum(axis=1 - axis)
+        assert rms(found[name] - expected) <= 1e-8 * rms(expected)
+
+
+def test_derivatives_by_widths_of_systems_and_of_several_densities():
+    trg, src, *widths = cloud()
+    dens, values = (
+        np.random.default_rng(1).standard_normal((2, count)) for count in (N, trg.shape[1])
+    )
+    how = {"periodicity": 3, "box": SHEARED, "tolerance": 1e-9}
+    parts = parki.Plan(
+        "laplace", trg, src, epsilon=(*widths,), systems=([0, 15, 35], [0, 20, N]), **how
+    )
+    found = parts.vjp(dens, values, ("trg_epsilon", "src_epsilon"))
+    own = slice(15, None), slice(20, None)
+    last = parki.Plan(
+        "laplace",
+        trg[:, own[0]].copy(),
+        src[:, own[1]].copy(),
+        epsilon=(widths[0][own[0]], widths[1][own[1]]),
+        **how,
+    )
+    for name, part in zip(("trg_epsilon", "src_epsilon"), own, strict=True):
+        each = [last.vjp(dens[n, own[1]], values[n, own[0]], (name,))[name] for n in (0, 1)]
+        assert rms(found[name][part] - sum(each)) <= 1e-8 * rms(sum(each))
+
+
 @pytest.mark.parametrize(
     ("kernel", "more", "words"),
     [
@@ -174,6 +250,91 @@ def test_refusals_of_energies():
         parki.energy(points, charges, periodicity=3, **how)
 
 
+def charges_of_widths():
+    """Return a few charges, their widths, what `energy` takes, and its derivative by widths."""
+    rng = np.random.default_rng(3)
+    points, charges = rng.random((3, 6)), rng.standard_normal(6)
+    widths = np.array([0.1, 0.12, 0.1, 0.15, 0.15, 0.2])
+    pairs = changes_of_pairs(points, points, (widths, widths), 3)[0]
+    how = {"rows": False, "periodicity": 3, "box": SHEARED, "tolerance": 1e-9}
+    return points, charges, widths, how, 2 * widths * charges * (pairs @ charges)
+
+
+@pytest.mark.each
+def test_derivatives_of_an_energy_by_widths_in_torch():
+    """By widths, and by these of a loss on the forces; forwards; and of targets of their own."""
+    torch = pytest.importorskip("torch")
+    parki_torch = importlib.import_module("parki.torch")
+    points, charges, widths, how, expected = charges_of_widths()
+    x, q, w = (torch.tensor(each) for each in (points, charges, widths))
+
+    def energy(w, x=x):
+        return parki_torch.energy(x, q, epsilon=w, **how)
+
+    x.requires_grad_(), w.requires_grad_()
+    by_width, by_point = torch.autograd.grad(energy(w), (w, x), create_graph=True)
+    assert rms(by_width.detach().numpy() - expected) <= 1e-8 * rms(expected)
+    assert torch.autograd.gradcheck(energy, (w,), check_forward_ad=True, **STEP)
+    with pytest.raises(parki.ParkiValueError, match="there are first derivatives, also of deriv"):
+        torch.autograd.grad(by_width.sum(), w, retain_graph=True)
+    move = np.random.default_rng(4).standard_normal(widths.shape)
+    (of_forces,) = torch.autograd.grad(by_point[0, 0], w)
+
+    def force(step):
+        wider = widths + step * move
+        return -parki.energy(points, charges, epsilon=wider, **how).forces[0, 0]
+
+    near, far = (force(n * 2e-4) - force(-n * 2e-4) for n in (1, 2))
+    slope = (8 * near - far) / (12 * 2e-4)
+    assert of_forces.numpy() @ move == pytest.approx(slope, rel=1e-6)
+
+    def own(target, w):
+        sums = {name: how[name] for name in ("periodicity", "box", "tolerance")}
+        trg = x[:, :2].detach() + 0.01
+        return parki_torch.laplace(trg, x.detach(), q, epsilon=(target, w), **sums)
+
+    assert torch.autograd.gradcheck(own, (w[:2].detach().clone().requires_grad_(), w), **STEP)
+
+
+def test_derivatives_of_an_energy_by_widths_in_jax():
+    jax = pytest.importorskip("jax")
+    parki_jax = importlib.import_module("parki.jax")
+    points, charges, widths, how, expected = charges_of_widths()
+    with jax.enable_x64(True):
+        x, q, w = (jax.numpy.asarray(each) for each in (points, charges, widths))
+
+        def energy(w):
+            return parki_jax.energy(x, q, epsilon=w, **how)
+
+        found = np.asarray(jax.grad(energy)(w))
+        assert rms(found - expected) <= 1e-8 * rms(expected)
+        importlib.import_module("jax.test_util").check_grads(energy, (w,), order=1, **STEP)
+        with pytest.raises(parki.ParkiTypeError, match=r"epsilon is traced by jax\.jit"):
+            jax.jit(energy)(w)
+
+
+def test_refusals_of_derivatives():
+    trg, src, *widths = cloud()
+    rng = np.random.default_rng(1)
+    how = {"periodicity": 3, "box": SHEARED, "tolerance": 1e-6}
+    soft = parki.Plan("laplace_dipole", trg, src, epsilon=(*widths,), want="grad_u", **how)
+    dens, values = rng.random((3, N)), rng.random((3, trg.shape[1]))
+    for derivative in (
+        lambda: soft.vjp(dens, values, ("trg_epsilon",)),
+        lambda: soft.jvp(dens, {"src_epsilon": widths[1]}),
+    ):
+        with pytest.raises(parki.ParkiValueError, match="of dipoles has no derivative by their w"):
+            derivative()
+    hard = parki.Plan("laplace", trg, src, **how)
+    with pytest.raises(
+        parki.ParkiValueError, match=r"wrt is \('trg_epsilon',\); expected names of"
+    ):
+        hard.vjp(dens[0], values[0], ("trg_epsilon",))
+    plan = parki.Plan("laplace", trg, src, epsilon=(*widths,), **how)
+    with pytest.raises(parki.ParkiValueError, match=r"tangents\['trg_epsilon'\] has shape \(50,\)"):
+        plan.jvp(dens[0], {"trg_epsilon": widths[1]})
+
+
 @pytest.mark.gpu
 def test_on_a_device():
     """Potentials, gradients and derivatives, of one and of two kernels, also after a move."""
@@ -190,3 +351,13 @@ def test_on_a_device():
         promised = plan.promise(cupy.asarray(dens))
         for value, part, bound in zip(found, exact_values, promised, strict=True):
             assert rms(value.get() - part) <= bound
+        values, names = cupy.ones(trg.shape[1]), ("trg_epsilon", "src_epsilon")
+        plan = parki.Plan("laplace", *map(cupy.asarray, (trg, src)), epsilon=soft, **how | ONE)
+        wider = plan.vjp(cupy.asarray(dens), values, names)
+        pairs = changes_of_pairs(trg, src, widths, periodicity)[0] * dens
+        for axis, name in enumerate(names):
+            expected = 2 * widths[axis] * pairs.sum(axis=1 - axis)
+            assert rms(wider[name].get() - expected) <= 1e-8 * rms(expected)
+        change = plan.jvp(cupy.asarray(dens), dict(zip(names, soft, strict=True))).get()
+        expected = (2 * pairs * np.add.outer(*(w**2 for w in widths))).sum(axis=1)
+        assert rms(change - expected) <= 1e-8 * rms(expected)

@@ -45,14 +45,14 @@ def calls(
     array: str = "array",
     random: str = "rng.random({})",
     named: Callable[..., str] = kernel,
-    widths: bool = False,
+    widths: Callable[..., Any] | None = None,
 ) -> dict[str, Any]:
     """Return the calls of a module, by name: one for each family of sums.
 
     ``total`` takes the name of a kernel, and then what the calls take. Its docstring has places in
     braces. ``array`` is what the module calls an array, ``random`` an expression for one of a given
-    shape, and ``named`` is `parki.kernel` as the module calls it. ``widths`` says whether points
-    may have widths of their own.
+    shape, and ``named`` is `parki.kernel` as the module calls it. ``widths`` is the module's
+    `take_widths`, if points may have widths of their own.
     """
     _, *common = inspect.signature(total).parameters.values()
 
@@ -68,8 +68,9 @@ def calls(
             options: Any = None,
             **others: Any,
         ) -> Any:
-            if widths and "epsilon" in others:
-                kernel, norms, options, others = take_widths(
+            epsilon = others.get("epsilon", 0.0)
+            if widths and (isinstance(epsilon, (tuple, list)) or getattr(epsilon, "ndim", 0)):
+                kernel, norms, options, others = widths(
                     name,
                     others,
                     trg,
@@ -278,7 +279,7 @@ def _sum(
     )
 
 
-_calls = calls(_sum, widths=True)
+_calls = calls(_sum, widths=take_widths)
 globals().update(_calls)
 if not TYPE_CHECKING:
     __all__ = list(_calls)

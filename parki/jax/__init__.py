@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 from jax import numpy as jnp
 
 from parki.core import (
@@ -33,6 +34,7 @@ from parki.core import (
     own_boxes,
     refuse_voltage,
     take_options,
+    take_squares,
 )
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.jax import rules
@@ -117,7 +119,35 @@ def _sum(
     return _bound(SumCall(kernel, options, batch, in_array=True, periodicities=axes), arrays)
 
 
-_calls = calls(_sum, "jax.Array", "jax.random.uniform(jax.random.key(0), {})")
+def _widths(
+    name: str, keywords: Any, trg: AnyArray, src: AnyArray, norms: Any, options: Any, in_boxes: bool
+) -> tuple[Any, Any, Any, Any]:
+    """Return a kernel, and the squares of the widths of each point: see `take_squares`."""
+    return take_squares(
+        name,
+        keywords,
+        as_jax("trg", trg),
+        as_jax("src", src),
+        norms,
+        options,
+        in_boxes=in_boxes,
+        known=_known_widths,
+        like=lambda widths, count: jnp.broadcast_to(jnp.asarray(widths, trg.dtype), count),
+        join=jnp.concatenate,
+    )
+
+
+def _known_widths(widths: AnyArray) -> AnyArray:
+    try:
+        return np.asarray(jax.lax.stop_gradient(widths))
+    except jax.errors.TracerArrayConversionError as error:
+        raise ParkiTypeError(
+            "epsilon is traced by jax.jit, jax.vmap or the like, and its smallest and largest "
+            "values choose the sum; give it as a constant, or leave jit out around its derivative"
+        ) from error
+
+
+_calls = calls(_sum, "jax.Array", "jax.random.uniform(jax.random.key(0), {})", widths=_widths)
 globals().update(_calls)
 if not TYPE_CHECKING:
     __all__ = ["apply", "energy", "sphere_velocities", *_calls]

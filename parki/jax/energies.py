@@ -18,7 +18,7 @@ def energy(
     *,
     rows: bool | None = None,
     kappa: float | None = None,
-    epsilon: float = 0.0,
+    epsilon: float | AnyArray = 0.0,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
     periodicities: Periodicities | None = None,
@@ -37,8 +37,9 @@ def energy(
     options, rows, kappa, systems, boxes, periodicities, **keywords
         As for `parki.energy`. They are constants, except that ``box``, or ``boxes``, may be an
         array of JAX; ``box`` also with ``options``, whose box it replaces.
-    epsilon : float
-        Width of Gaussian charges, one for all.
+    epsilon : float, or array of shape (N,)
+        Width of Gaussian charges, one for all, or of each with derivatives by it; outside of
+        ``jax.jit``, which hides their values.
 
     Returns
     -------

@@ -147,6 +147,7 @@ def _sum_shapes(*arrays: Any, call: SumCall, names: tuple[str, ...], **_: Any) -
         "src": (3, sources),
         "dens": SUMS[kernel].density_shape(sources),
         "norms": (3, sources) if SUMS[kernel].normals else (sources,),  # these are marks
+        **({"norms": (targets + sources,)} if SUMS[kernel].quadrupoles else {}),
     }
     if "box" in inputs:
         systems = [len(call.batch.systems[0]) - 1] if call.in_array else []

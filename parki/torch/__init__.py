@@ -33,9 +33,10 @@ from parki.core import (
     check_normals,
     refuse_voltage,
     take_options,
+    take_squares,
 )
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.meaning import is_tensor, refuse_layout, varied
+from parki.meaning import is_tensor, refuse_layout, values_of, varied
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
 from parki.torch.energies import energy as energy
@@ -104,7 +105,31 @@ def _sum(
     return _summed(kernel, text, trg, None if trg is src else src, dens, norms, box)
 
 
-_calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", constants.named)
+def _widths(
+    name: str, keywords: Any, trg: AnyArray, src: AnyArray, norms: Any, options: Any, in_boxes: bool
+) -> tuple[Any, Any, Any, Any]:
+    """Return a kernel, and the squares of the widths of each point: see `take_squares`."""
+    if torch.compiler.is_compiling():
+        constants.constant("epsilon", keywords["epsilon"])  # refuses arrays
+    check_tensor("trg", trg)
+    check_tensor("src", src)
+    return take_squares(
+        name,
+        keywords,
+        trg,
+        src,
+        norms,
+        options,
+        in_boxes=in_boxes,
+        known=lambda widths: values_of("epsilon", widths) if is_tensor(widths) else widths,
+        like=lambda widths, count: torch.as_tensor(widths).to(trg).expand(count),
+        join=torch.cat,
+    )
+
+
+_calls = calls(
+    _sum, "Tensor", "torch.rand({}, dtype=torch.float64)", constants.named, widths=_widths
+)
 globals().update(_calls)
 if not TYPE_CHECKING:
     __all__ = ["apply", "energy", "sphere_velocities", *_calls]

@@ -19,7 +19,7 @@ def energy(
     *,
     rows: bool | None = None,
     kappa: float | None = None,
-    epsilon: float = 0.0,
+    epsilon: float | AnyArray = 0.0,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
     periodicities: Periodicities | None = None,
@@ -37,8 +37,8 @@ def energy(
     charges : Tensor, shape (N,)
     options, rows, kappa, systems, periodicities, **keywords
         As for `parki.energy`. They are constants, except that ``box`` may be a tensor.
-    epsilon : float
-        Width of Gaussian charges, one for all.
+    epsilon : float, or Tensor of shape (N,)
+        Width of Gaussian charges, one for all, or of each with derivatives by it.
     boxes : optional
         The box of each system; a tensor of them has first derivatives.
 

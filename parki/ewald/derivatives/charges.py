@@ -41,11 +41,14 @@ class Charges(NamedTuple):
     widths: tuple[AnyArray, AnyArray] | None = None
 
 
-def sum_of_charges(kappa: float | None, epsilon: float) -> tuple[str, dict[str, float]]:
-    """Return the sum of potentials of charges of one width, and its parameters.
+def sum_of_charges(kappa: float | None, epsilon: Any) -> tuple[str, dict[str, Any]]:
+    """Return the sum of potentials of charges, and its parameters; or the widths of each charge.
 
     Two Gaussians have the energy of a point and a Gaussian of both widths.
     """
+    if getattr(epsilon, "ndim", 0) > 0:
+        _refuse_both(kappa)
+        return "laplace", {"epsilon": (epsilon, epsilon)}
     if getattr(epsilon, "ndim", 0) == 0 and epsilon == 0:
         return ("laplace", {}) if kappa is None else ("yukawa", {"kappa": kappa})
     _refuse_both(kappa)

@@ -90,6 +90,12 @@ class CheckedDerivative(NamedTuple):
             "there are first derivatives by points, densities and normals, of one system in one "
             "process: take differences of those",
         )
+        if {*moves} & {*RADII.values()}:
+            raise ParkiValueError(
+                "epsilon has an array of widths, by which there are first derivatives, also of "
+                "derivatives by points and charges; take differences of these for second ones by "
+                "widths"
+            )
         request = SumRequest.of(kernel, want, options, by={*names, *moves})
         cloud = request.cloud(trg, src, norms, options, systems=systems, exclude=exclude)
         if looked or request.composites or "norms" in cloud.arrays:

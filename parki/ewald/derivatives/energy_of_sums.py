@@ -21,7 +21,7 @@ def energy_of_sums(
     *,
     rows: bool | None,
     kappa: float | None,
-    epsilon: float,
+    epsilon: Any,
     systems: Any,
     **others: Any,
 ) -> Any:

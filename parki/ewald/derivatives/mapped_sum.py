@@ -33,8 +33,7 @@ from parki.ewald.sums.maps import (
 )
 from parki.typing import AnyArray
 
-
-# Squares of widths, by the widths themselves.
+# Squares of widths, by the widths themselves; maps of composites take none.
 RADII = {"trg_epsilon": "trg_radii", "src_epsilon": "src_radii"}
 
 
@@ -181,9 +180,6 @@ class MappedSum(NamedTuple):
                 derivatives["dens"] = [
                     self.shared.pulled(part, self.cloud, rows) for part in parts["dens"]
                 ]
-            if "src_radii" in derivatives:
-                of_copies = [unordered(part, self.cloud) for part in parts["src_radii"]]
-                derivatives["src_radii"] = [folded(part, sources) for part in of_copies]
             for link in links:
                 of_sources = [unordered(part, self.cloud) for part in parts[link.of]]
                 derivatives[link.by] += [link.pull(part, sources) for part in of_sources]
@@ -216,10 +212,7 @@ class MappedSum(NamedTuple):
         "dens" has k of them.
         """
         densities = self._densities(dens)
-        inner = {name: moves[name] for name in ("trg", "trg_radii") if name in moves}
-        if "src_radii" in moves:
-            copies = densities.shape[-1] // max(1, dens.shape[-1])
-            inner["src_radii"] = ordered(np.tile(moves["src_radii"], copies), self.cloud)
+        inner = {name: moves[name] for name in ("trg", *RADII.values()) if name in moves}
         if "dens" in moves:
             inner["dens"] = self._densities(moves["dens"]).copy()  # it may be the given array
         for n, density in enumerate(dens):

@@ -316,8 +316,8 @@ class OneSum(NamedTuple):
                 back["src"] = record.each(by_targets(other_kind, record.want, error))
             if "src_radii" in wrt:
                 pairs = ((n, one) for n in record.want for one in by_widths(other_kind, n))
-                by_each = tuple(_products("dens", one, (record.results, n)) for n, one in pairs)
-                back["src_radii"] = record.each(by_each)
+                products = tuple(_products("dens", one, (record.results, n)) for n, one in pairs)
+                back["src_radii"] = record.each(products)
             back = {name: back[name] for name in names}
             other = self._replace(options=options_of(record, self.options))
             steps.append(other.steps(back, v, cloud, record))

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives import symmetric, vjp
 from parki.ewald.derivatives.by_box import check_box, finer, follows, strained, vectors_of
+from parki.ewald.derivatives.mapped_sum import RADII
 from parki.ewald.derivatives.overflow import passed_on
 from parki.ewald.geometry.own_boxes import Batch
 from parki.ewald.options import EwaldOptions
@@ -169,6 +170,10 @@ def _pulled_apart(
     if "box" in points and points["box"].ndim == (2 if batch.boxes is None else 3):
         lattice = "lattice"
     wrt = [lattice if name == "box" else cast(DerivedBy, name) for name in names]
+    widths = "norms" in names and bool(SUMS[kernel].quadrupoles)  # their squares
+    if widths:
+        wrt += cast(list[DerivedBy], [*RADII.values()])
+        wrt.remove("norms")
     if in_two_roles:
         wrt.append("src")
     derive = partial(
@@ -183,7 +188,7 @@ def _pulled_apart(
         wrt=tuple(wrt),
         systems=batch.systems,
         boxes=batch.boxes,
-        moves=in_roles(left, points),
+        moves=in_roles(kernel, left, points),
         motion=motion,
     )
     try:
@@ -192,6 +197,9 @@ def _pulled_apart(
         derivatives = derive()  # whose words are of these arguments
     if in_two_roles:
         derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
+    if widths:
+        by_each = [derivatives.pop(name) for name in RADII.values()]
+        derivatives["norms"] = np.concatenate(by_each)
     if "box" in names:
         derivatives["box"] = derivatives.pop(lattice)
     return total | derivatives
@@ -299,10 +307,10 @@ def _pushed(
             points.get("dens"),
             points.get("norms"),
             options,
-            tangents=in_roles(first, points),
+            tangents=in_roles(kernel, first, points),
             systems=batch.systems,
             boxes=batch.boxes,
-            moves=in_roles(second, points),
+            moves=in_roles(kernel, second, points),
             motion=motion,
         )
         parts.append(change)
@@ -331,10 +339,15 @@ def arrays(named: Arrays) -> dict[str, AnyArray]:
     return {name: as_array(name, array) for name, array in named.items()}
 
 
-def in_roles(moves: Arrays, inputs: Arrays) -> dict[str, AnyArray]:
-    """Return moves of sources, too, where these are the targets."""
-    in_two_roles = "trg" in moves and "src" not in inputs
-    return {**moves, "src": moves["trg"]} if in_two_roles else {**moves}
+def in_roles(kernel: str, moves: Arrays, inputs: Arrays) -> dict[str, AnyArray]:
+    """Return moves of sources, too, where these are the targets; and of widths by their role."""
+    of_roles = {**moves}
+    if "trg" in moves and "src" not in inputs:
+        of_roles["src"] = moves["trg"]
+    if "norms" in moves and SUMS[kernel].quadrupoles:
+        parts = np.split(of_roles.pop("norms"), [inputs["trg"].shape[1]])
+        of_roles |= zip(RADII.values(), parts, strict=True)
+    return of_roles
 
 
 def sources(inputs: Arrays) -> AnyArray:

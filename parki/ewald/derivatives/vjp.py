@@ -82,8 +82,8 @@ def vjp(
         Inputs to differentiate with respect to; "box", or "lattice" for a row for each lattice
         vector even where the box has lengths; with ``boxes`` of each system. Points stay where
         they are while the box changes: see ``docs/derivatives.md``. The last three are parameters
-        of sums. "trg_epsilon" and "src_epsilon" are widths of each target and source, of a plan that
-        has them.
+        of sums. "trg_epsilon" and "src_epsilon" are widths of each target and source, of a plan
+        that has them.
 
     Returns
     -------

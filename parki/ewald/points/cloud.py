@@ -244,8 +244,12 @@ def take_cloud(
 
 def _radii(kernel: str, radii: AnyArray, arrays: dict[str, AnyArray], space: ExecutionSpace) -> Any:
     """Return the radii (1, N) of targets and sources by name, in the memory of the points."""
-    radii_of_each = radii if isinstance(radii, tuple) else (radii, radii)
     points = {f"{name}_radii": arrays[name] for name in ("trg", "src")}
+    radii_of_each = radii
+    if radii is not None and not isinstance(radii, tuple):  # of targets, then of others
+        targets, sources = (array.shape[1] for array in points.values())
+        last = len(radii) - sources if len(radii) == targets + sources else 0
+        radii_of_each = (radii[:targets] if last else radii, radii[last:])
     if radii is None or any(
         len(a) != b.shape[1] for a, b in zip(radii_of_each, points.values(), strict=True)
     ):

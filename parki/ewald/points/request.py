@@ -115,7 +115,7 @@ class SumRequest:
     @property
     def widths(self) -> bool:
         """Whether points have widths of their own."""
-        return all(SUMS[addend.kernel].quadrupoles for addend in self.whole.addends)
+        return not self.composites and bool(SUMS[self.name].quadrupoles)
 
     @property
     def near(self) -> dict[str, tuple[str, str]]:

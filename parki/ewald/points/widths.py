@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,47 @@ def take_widths(
     soft = of_pairs(name, *map(_ends, of_each))
     squares = tuple(widths**2 for widths in of_each)
     return soft or name, squares if soft else None, options, others
+
+
+def take_squares(
+    name: Any,
+    keywords: Mapping[str, Any],
+    trg: AnyArray,
+    src: AnyArray,
+    norms: Any,
+    options: EwaldOptions | None,
+    *,
+    in_boxes: bool,
+    known: Callable[[AnyArray], AnyArray],
+    like: Callable[[AnyArray, int], AnyArray],
+    join: Callable[[list[AnyArray]], AnyArray],
+) -> tuple[Any, Any, EwaldOptions | None, Any]:
+    """Return `take_widths` for arrays of a library that differentiates the squares of widths.
+
+    These are one array, of targets and then of sources.
+
+    Parameters
+    ----------
+    known : callable
+        Returns the values of widths as an array of NumPy.
+    like : callable
+        Returns widths, or one for a number of points, as an array of the library.
+    join : callable
+        Returns such arrays as one.
+    """
+    epsilon: Any = keywords["epsilon"]
+    pair = epsilon if isinstance(epsilon, tuple) else (0.0, epsilon)
+    values = tuple(known(width) if np.ndim(width) else width for width in pair)
+    dtype = np.float32 if "float32" in str(trg.dtype) else np.float64
+    targets, sources = (np.broadcast_to(dtype(0), tuple(a.shape)) for a in (trg, src))
+    named = {**keywords, "epsilon": values if isinstance(epsilon, tuple) else values[-1]}
+    kernel, squares, options, others = take_widths(
+        name, named, targets, sources, norms, options, in_boxes=in_boxes
+    )
+    if squares is not None:
+        counts = (array.shape[-1] for array in (trg, src))
+        squares = join([like(width, count) ** 2 for width, count in zip(pair, counts, strict=True)])
+    return kernel, squares, options, others
 
 
 def refuse_boxes(in_boxes: bool) -> None:

@@ -150,8 +150,8 @@ def changes(kind: Interaction, result: str, name: str) -> Addends:
 def by_widths(kind: Interaction, result: str) -> Addends:
     """Return the derivative of a result by the square of the width of all pairs.
 
-    Gaussians widen as heat spreads: it is a quarter of the Laplacian. So charges are quadrupoles
-    that are alike along all axes. Dipoles are minus the slopes of charges.
+    Gaussians widen as heat spreads: it is a quarter of the Laplacian, which quadrupoles have.
+    Dipoles are minus the slopes of charges.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def _on(axis: int, values: AnyArray) -> Any:
 
 
 def _widening(dens: AnyArray, cloud: Arrays) -> Any:
-    """Return quadrupoles whose potential is a quarter of the Laplacian of that of charges."""
+    """Return quadrupoles, a quarter of the Laplacian of charges."""
     rows = np.zeros_like(dens, shape=(9, dens.shape[1]))
     rows[::4] = dens / 4
     return rows
