@@ -6,7 +6,6 @@ They are composites of sums again, from `parki.ewald.sums.slopes` and from the r
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain, pairwise
 from operator import add
@@ -27,7 +26,7 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend, by_density, together
-from parki.ewald.sums.maps import Arrays, Map, mapped
+from parki.ewald.sums.maps import Arrays, mapped
 from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.slopes import (
     bilinear,
@@ -37,6 +36,7 @@ from parki.ewald.sums.slopes import (
     by_widths,
     changes,
     lacking,
+    weighted,
 )
 from parki.runtime import get_execution_space
 from parki.typing import AnyArray
@@ -293,7 +293,7 @@ class OneSum(NamedTuple):
             at_targets["trg"] = (*more, *by_targets(self.kind, values))
         if "trg_radii" in wrt:
             pairs = ((name, one) for name in values for one in by_widths(self.kind, name))
-            at_targets["trg_radii"] = tuple(_products(name, one) for name, one in pairs)
+            at_targets["trg_radii"] = tuple(weighted(name, one) for name, one in pairs)
         for result, v in values.items() if names else ():
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
@@ -316,7 +316,7 @@ class OneSum(NamedTuple):
                 back["src"] = record.each(by_targets(other_kind, record.want, error))
             if "src_radii" in wrt:
                 pairs = ((n, one) for n in record.want for one in by_widths(other_kind, n))
-                products = tuple(_products("dens", one, (record.results, n)) for n, one in pairs)
+                products = tuple(weighted("dens", one, (record.results, n)) for n, one in pairs)
                 back["src_radii"] = record.each(products)
             back = {name: back[name] for name in names}
             other = self._replace(options=options_of(record, self.options))
@@ -438,18 +438,6 @@ class OneSum(NamedTuple):
                     back.add_mean(by_name, values, cloud, volume, total, tensors)
             rows |= shared.rows(by_dens, cloud)
         return {name: [rows[one] for one in group] for name, group in addends.items()}
-
-
-def _products(weights: str, addend: Addend, back: tuple[Map, str] | None = None) -> Addend:
-    """Return an addend's rows, or a map of them as a result by its name, times weights by name."""
-
-    def products(results: Arrays, cloud: Arrays) -> AnyArray:
-        rows = addend.results(results, cloud)
-        if back is not None:
-            rows = back[0]({back[1]: rows}, cloud)
-        return (cloud[weights] * rows).sum(axis=0)[None]
-
-    return replace(addend, results=products)
 
 
 def of_last_rows(dens: AnyArray, kind: Interaction) -> AnyArray:

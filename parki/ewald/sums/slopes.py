@@ -169,6 +169,18 @@ def by_widths(kind: Interaction, result: str) -> Addends:
     )
 
 
+def weighted(weights: str, addend: Addend, back: tuple[Map, str] | None = None) -> Addend:
+    """Return an addend's rows, or a map of them as a result by its name, times weights by name."""
+
+    def products(results: Arrays, cloud: Arrays) -> Any:
+        rows = addend.results(results, cloud)
+        if back is not None:
+            rows = back[0]({back[1]: rows}, cloud)
+        return (cloud[weights] * rows).sum(axis=0)[None]
+
+    return replace(addend, results=products)
+
+
 def _moved(kind: Interaction, result: str, move: Tensors) -> Addends:
     """Return the change of a result at targets that move by ``move(cloud)``, (3, N)."""
 
