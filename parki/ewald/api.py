@@ -68,8 +68,7 @@ def calls(
             options: Any = None,
             **others: Any,
         ) -> Any:
-            epsilon = others.get("epsilon", 0.0)
-            if widths and (isinstance(epsilon, (tuple, list)) or getattr(epsilon, "ndim", 0)):
+            if widths and not isinstance(others.get("epsilon", 0.0), (int, float)):
                 kernel, norms, options, others = widths(
                     name,
                     others,

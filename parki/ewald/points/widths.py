@@ -94,6 +94,9 @@ def take_squares(
         Returns such arrays as one.
     """
     epsilon: Any = keywords["epsilon"]
+    if not isinstance(epsilon, tuple) and np.ndim(epsilon) == 0:
+        kernel_name, others = with_parameters(name, keywords)
+        return kernel_name, norms, options, others
     pair = epsilon if isinstance(epsilon, tuple) else (0.0, epsilon)
     values = tuple(known(width) if np.ndim(width) else width for width in pair)
     dtype = np.float32 if "float32" in str(trg.dtype) else np.float64
