@@ -19,7 +19,7 @@ def energy(
     *,
     rows: bool | None = None,
     kappa: float | None = None,
-    epsilon: float | AnyArray = 0.0,
+    epsilon: float | torch.Tensor = 0.0,
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
     periodicities: Periodicities | None = None,
