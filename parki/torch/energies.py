@@ -92,7 +92,7 @@ def energy(
 
 def _product(
     name: str,
-    parameters: dict[str, float],
+    parameters: dict[str, Any],
     points: torch.Tensor,
     charges: torch.Tensor,
     *,
@@ -100,13 +100,16 @@ def _product(
     **keywords: Any,
 ) -> torch.Tensor:
     """Return half the product of charges and their potentials, or one for each system."""
-    if systems is None:
+    of_each_width = isinstance(parameters.get("epsilon"), tuple)
+    if systems is None and not of_each_width:
         kernel = constants.named(name, **parameters) if parameters else name
         total: torch.Tensor = of_tensors.product(kernel, points, charges, **keywords)
         return total
     sums = getattr(of_tensors, name)
     potentials = sums(points, points, charges, systems=systems, **parameters, **keywords)
     energies = 0.5 * charges * potentials
+    if systems is None:
+        return energies.sum()
     owners, count = constants.owners(systems=systems)
     totals = torch.zeros(count, dtype=torch.float64, device=energies.device)
     return totals.index_add(0, owners.to(energies.device), energies.to(totals.dtype)).to(
