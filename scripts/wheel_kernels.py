@@ -189,7 +189,9 @@ def task(
 @cache
 def in_boxes(kernel: str, dtype: np.dtype) -> Task:
     """Return a task of potentials of systems in boxes of their own."""
-    return replace(task(kernel, dtype), options=EwaldOptions(3, [1, 1, 1]).standing(1.0))
+    return replace(
+        task(kernel, dtype), options=EwaldOptions(3, [1, 1, 1]).standing(1.0, [None] * 3)
+    )
 
 
 def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:

@@ -124,11 +124,26 @@ class Bodies:
         indices = [self._nodes_of(group) for group in bodies]
         return list(zip(self.shapes, indices, bodies, strict=True))
 
+    @cached_property
+    def alike(self) -> list[tuple[Any, Any]]:
+        """The nodes (B, n) of bodies with as many nodes, and the numbers of these bodies."""
+        sizes = np.diff(self.systems)
+        bodies = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
+        return [(self._nodes_of(group), self.xp.asarray(group)) for group in bodies]
+
     def _nodes_of(self, bodies: np.ndarray) -> Any:
         first = self.systems[bodies][:, None]
         return self.xp.asarray(first + np.arange(np.diff(self.systems)[bodies[0]]))
 
     # ------------------------------------------------------------------ integrals
+    def integrals(self, values: AnyArray) -> Any:
+        """Return integrals over the surface of each body, (..., B), of values (..., N)."""
+        weighted = values * self.areas
+        integrals = self.xp.empty((*values.shape[:-1], self.kinds.size), weighted.dtype)
+        for index, bodies in self.alike:
+            integrals[..., bodies] = weighted[..., index].sum(axis=-1)
+        return integrals
+
     def _of_shapes(self, number: Callable[[Shape], Any]) -> np.ndarray:
         """Return a number, or numbers, of the shape of each body: shape (B, ...), on the host."""
         return np.array([number(shape) for shape in self.shapes])[self.kinds]
