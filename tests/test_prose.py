@@ -111,8 +111,9 @@ def test_manual_is_short():
     # that are soft, and that respond; 300 for plates and dielectrics; 300 for batches of molecules,
     # wires, slabs and crystals; 600 for files for ParaView, packings, copies, notebooks, and steps
     # at constant pressure; 200 for the page of walls; 100 for spheres between two walls, and an
-    # example of these; 200 for drops that rise, and drops in a box that shears.
-    assert sum(counts.values()) < 26_500, counts
+    # example of these; 200 for drops that rise, and drops in a box that shears; 300 for derivatives
+    # by the widths of charges, a monolayer, and what calls take on a CPU.
+    assert sum(counts.values()) < 26_800, counts
 
 
 def test_docstrings_have_none_of_these_phrases():
