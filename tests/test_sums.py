@@ -16,7 +16,8 @@ from parki import extend
 from parki.ewald.far.pairings import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
 from parki.ewald.sums import SUMS, TERMS, Interaction, register, sources, symbols
-from parki.ewald.sums.gauges import OF_SCREENED, WITH_FRICTION
+from parki.ewald.sums.adjoint import Adjoint, velocity
+from parki.ewald.sums.gauges import OF_FORCES, OF_SCREENED, WITH_FRICTION
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import error_terms_of
 from parki.ewald.sums.sources import CHARGE
@@ -177,11 +178,27 @@ def test_pages_import_what_is_public():
         ({"sources": CHARGE}, r"no tuple of Source; give one source as \(source,\)"),
         ({"symbol": POTENTIAL._replace(screening=2.0)}, "a symbol with screening, but not such"),
         ({"gauge": OF_SCREENED}, "a symbol without screening, but not such a gauge; give OF_CH"),
+        ({"gauge": OF_FORCES}, "has results of 1 rows, but not such a gauge; give OF_CHARGES"),
     ],
 )
 def test_records_that_would_be_wrong(changes, words):
     with pytest.raises(parki.ParkiValueError, match=words):
         replace(SUMS["laplace"], name="trial", **changes)
+
+
+def test_a_gauge_of_sums_that_need_none():
+    with pytest.raises(parki.ParkiValueError, match=r"falls as 1 / r\^2, so that .* gauge=None"):
+        replace(SUMS["laplace_dipole"], name="trial", gauge=SUMS["laplace"].gauge)
+
+
+def test_adjoints_of_other_rows(monkeypatch):
+    """The sum that is the transpose has to take a result as its density."""
+    adjoints = {"u": Adjoint(kernel="laplace", want=("u",), results=velocity)}
+    name = trial(monkeypatch, adjoints=adjoints)
+    points = np.random.default_rng(0).random((3, 9))
+    plan = parki.Plan(name, points, points, periodicity=3, box=[1, 1, 1])
+    with pytest.raises(parki.ParkiValueError, match=r"hands 3 rows of 'u' to laplace, whose .* 1"):
+        plan.adjoint(points)
 
 
 def test_gradients_of_vectors_are_summed_apart():

@@ -48,6 +48,14 @@ class Transpose:
                     f"your own without adjoints; {remedy}"
                 )
         self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in summed}
+        for name, one in self.transposed.items():
+            rows, taken = result_rows(task.kernel, name), one.task.sum.rows
+            if one.record.density is None and rows != taken:
+                raise ParkiValueError(
+                    f"the adjoint of {task.kernel} hands {rows} rows of {name!r} to "
+                    f"{one.task.kernel}, whose densities have {taken}; give Adjoint another "
+                    "kernel, or a map as its density"
+                )
 
     def __call__(self, points: SurveyedCloud, pipeline: Pipeline, values: Arrays) -> AnyArray:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""

@@ -257,14 +257,8 @@ class Interaction:
         check_sources(
             f"the sum {self.name}", self.sources, self.symbol.structure, self.symbol.components
         )
-        if self.gauge is not None and self.gauge.screened is not bool(self.symbol.screening):
-            words = ("without", "OF_CHARGES or OF_FORCES")
-            if self.symbol.screening:
-                words = ("with", "OF_SCREENED or WITH_FRICTION")
-            raise ParkiValueError(
-                f"the sum {self.name} has a symbol {words[0]} screening, but not such a gauge; "
-                f"give {words[1]} of parki.extend"
-            )
+        if self.gauge is not None:
+            self._check_gauge(self.gauge)
         source = self.sources[0]
         if source.decay - source.normal != self.pair.power:
             raise ParkiValueError(
@@ -276,6 +270,28 @@ class Interaction:
             raise ParkiValueError(
                 f"the sum {self.name} falls as 1 / r, so that net densities have a field of their "
                 "own; give a gauge of parki.ewald.sums.gauges"
+            )
+
+    def _check_gauge(self, gauge: Gauge) -> None:
+        """Refuse a gauge of other densities, whose constant would be wrong."""
+        if gauge.screened is not bool(self.symbol.screening):
+            words = ("without", "OF_CHARGES or OF_FORCES")
+            if self.symbol.screening:
+                words = ("with", "OF_SCREENED or WITH_FRICTION")
+            raise ParkiValueError(
+                f"the sum {self.name} has a symbol {words[0]} screening, but not such a gauge; "
+                f"give {words[1]} of parki.extend"
+            )
+        if self.pair.power != 1:
+            raise ParkiValueError(
+                f"the sum {self.name} falls as 1 / r^{self.pair.power}, so that net densities have "
+                "no constant of their own; give gauge=None"
+            )
+        if gauge.background is not (self.results == 1):
+            right = ("OF_FORCES or WITH_FRICTION", "OF_CHARGES or OF_SCREENED")[self.results == 1]
+            raise ParkiValueError(
+                f"the sum {self.name} has results of {self.results} rows, but not such a gauge; "
+                f"give {right} of parki.extend"
             )
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> Tables:

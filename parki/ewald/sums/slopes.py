@@ -228,8 +228,9 @@ def lacking(kernel: str, result: str, name: str) -> ParkiValueError:
     """Return the error of a derivative of a sum without a call: of spheres, or near a wall."""
     return ParkiValueError(
         f"{result!r} of {kernel} has no derivative by {name!r}, as this sum is but a part of "
-        "others: of spheres, whose flow has slopes with jumps where they touch, or of images; take "
-        "a sum that has a call, or differences of sums"
+        "others: of spheres, whose flow has slopes with jumps where they touch, or of images; or "
+        "it is one of your own without adjoints or dipoles; take a sum that has a call, or "
+        "differences of sums"
     )
 
 
