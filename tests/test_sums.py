@@ -186,6 +186,13 @@ def test_records_that_would_be_wrong(changes, words):
         replace(SUMS["laplace"], name="trial", **changes)
 
 
+def test_a_pair_function_of_another_sum():
+    """One of the same power, which no other check sees."""
+    pair = SUMS["stokes_rotlet"].pair
+    with pytest.raises(parki.ParkiValueError, match="has a pair function of another symbol or of"):
+        replace(SUMS["laplace_dipole"], name="trial", pair=pair)
+
+
 def test_a_gauge_of_sums_that_need_none():
     with pytest.raises(parki.ParkiValueError, match=r"falls as 1 / r\^2, so that .* gauge=None"):
         replace(SUMS["laplace_dipole"], name="trial", gauge=SUMS["laplace"].gauge)
@@ -270,7 +277,8 @@ ENDLESS = (
 def test_a_symbol_without_a_kernel_that_ends(symbol, periodicity, monkeypatch):
     """It has three periodic axes, whatever else could be summed."""
     more = {"gauge": WITH_FRICTION} if symbol.screening else {}
-    name = trial(monkeypatch, symbol=symbol, **more)
+    pair = SUMS["stokes_sl"].pair._replace(file="mine")
+    name = trial(monkeypatch, symbol=symbol, pair=pair, **more)
     points = np.random.default_rng(0).random((3, 9))
     with pytest.raises(parki.ParkiValueError, match="trial has three periodic axes alone"):
         parki.Plan(name, points, points, periodicity=periodicity, box=[1, 1, 1])

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.errors import ParkiValueError
+
 Array = NDArray[np.float64]
 
 
@@ -89,3 +91,42 @@ OF_FORCES = Gauge(_of_forces)
 # In place of OF_CHARGES and of OF_FORCES, where the symbol has a screening.
 OF_SCREENED = Gauge(_of_screened, background=True, screened=True)
 WITH_FRICTION = Gauge(_with_friction, screened=True)
+
+
+def check_gauge(name: str, gauge: Gauge, screened: bool, power: int, results: int) -> None:
+    """Refuse a gauge of densities that a sum does not have, whose constant would be wrong.
+
+    Parameters
+    ----------
+    name : str
+        Of the sum.
+    screened : bool
+        Whether its symbol is.
+    power : int
+        With which it falls.
+    results : int
+        Rows of a result.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if gauge.screened is not screened:
+        words = ("without", "OF_CHARGES or OF_FORCES")
+        if screened:
+            words = ("with", "OF_SCREENED or WITH_FRICTION")
+        raise ParkiValueError(
+            f"the sum {name} has a symbol {words[0]} screening, but not such a gauge; give "
+            f"{words[1]} of parki.extend"
+        )
+    if power != 1:
+        raise ParkiValueError(
+            f"the sum {name} falls as 1 / r^{power}, so that net densities have no constant of "
+            "their own; give gauge=None"
+        )
+    if gauge.background is not (results == 1):
+        right = ("OF_FORCES or WITH_FRICTION", "OF_CHARGES or OF_SCREENED")[results == 1]
+        raise ParkiValueError(
+            f"the sum {name} has results of {results} rows, but not such a gauge; give {right} of "
+            "parki.extend"
+        )

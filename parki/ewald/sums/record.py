@@ -17,7 +17,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.force_dipoles import text_of
-from parki.ewald.sums.gauges import Gauge
+from parki.ewald.sums.gauges import Gauge, check_gauge
 from parki.ewald.sums.images import (
     CURVATURE,
     GRADIENT,
@@ -35,6 +35,7 @@ from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import Source, check_sources
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.tables import RadialTables, Tables
+from parki.ewald.sums.written import check_pair
 from parki.interchange import shown
 from parki.runtime.forks import cached_property
 from parki.typing import AnyArray
@@ -258,7 +259,8 @@ class Interaction:
             f"the sum {self.name}", self.sources, self.symbol.structure, self.symbol.components
         )
         if self.gauge is not None:
-            self._check_gauge(self.gauge)
+            screened, power = bool(self.symbol.screening), self.pair.power
+            check_gauge(self.name, self.gauge, screened, power, self.results)
         source = self.sources[0]
         if source.decay - source.normal != self.pair.power:
             raise ParkiValueError(
@@ -269,30 +271,10 @@ class Interaction:
         if self.gauge is None and self.pair.power == 1 and not self.sources[0].normal:
             raise ParkiValueError(
                 f"the sum {self.name} falls as 1 / r, so that net densities have a field of their "
-                "own; give a gauge of parki.ewald.sums.gauges"
+                "own; give a gauge of parki.extend"
             )
-
-    def _check_gauge(self, gauge: Gauge) -> None:
-        """Refuse a gauge of other densities, whose constant would be wrong."""
-        if gauge.screened is not bool(self.symbol.screening):
-            words = ("without", "OF_CHARGES or OF_FORCES")
-            if self.symbol.screening:
-                words = ("with", "OF_SCREENED or WITH_FRICTION")
-            raise ParkiValueError(
-                f"the sum {self.name} has a symbol {words[0]} screening, but not such a gauge; "
-                f"give {words[1]} of parki.extend"
-            )
-        if self.pair.power != 1:
-            raise ParkiValueError(
-                f"the sum {self.name} falls as 1 / r^{self.pair.power}, so that net densities have "
-                "no constant of their own; give gauge=None"
-            )
-        if gauge.background is not (self.results == 1):
-            right = ("OF_FORCES or WITH_FRICTION", "OF_CHARGES or OF_SCREENED")[self.results == 1]
-            raise ParkiValueError(
-                f"the sum {self.name} has results of {self.results} rows, but not such a gauge; "
-                f"give {right} of parki.extend"
-            )
+        if not self.pair.file and not self.pair.overlap_correction:
+            check_pair(self.name, self.symbol, self.sources, self.pair)
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> Tables:
         """Return the tables that derivatives take, with or without values."""

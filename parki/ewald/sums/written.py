@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
+from parki.errors import ParkiValueError
 from parki.ewald.sums.code import (
     AXES,
     Code,
@@ -171,6 +172,22 @@ def pair_of(
     """
     check_sources("pair_of", sources, symbol.structure, symbol.components)
     return _pair(symbol, sources)._replace(operations=operations, fused=fused)
+
+
+def check_pair(name: str, symbol: Symbol, sources: tuple[Source, ...], pair: PairFunction) -> None:
+    """Refuse a pair function, of the sum of a name, of another symbol or of other sources.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    written = _pair(symbol, sources)
+    for part in ("power", "values", "derivatives", "tensors", "with_values", "slopes"):
+        if getattr(pair, part) != getattr(written, part):
+            raise ParkiValueError(
+                f"the sum {name} has a pair function of another symbol or of other sources; give "
+                "pair_of(symbol=..., sources=...) of its own"
+            )
 
 
 class Text:
