@@ -220,6 +220,8 @@ def test_parts_that_would_be_wrong():
     """What makes the parts of a record refuses what is impossible, in the words of a record."""
     with pytest.raises(parki.ParkiValueError, match="pair_of has sources that its symbol does not"):
         pair_of(symbols.FLOW, (CHARGE,), (1, 1))
+    with pytest.raises(parki.ParkiValueError, match="pair_of has operations=20; expected two num"):
+        pair_of(symbols.POTENTIAL, (CHARGE,), 20)
     with pytest.raises(parki.ParkiValueError, match="pair_of has sources that are no tuple of Sou"):
         pair_of(POTENTIAL, CHARGE, (1, 1))
     for source, result in ((CHARGE, "v"), ((CHARGE,), "u")):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
+import numpy as np
+
 from parki.errors import ParkiValueError
 from parki.ewald.sums.code import (
     AXES,
@@ -42,6 +44,7 @@ from parki.ewald.sums.pairs import EVALUATED, PairFunction
 from parki.ewald.sums.sources import Source, check_sources
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.tables import CONSTANTS, FLOW, NUMBERS, SCREENING, Table, Tables
+from parki.interchange import shown
 
 HEAD = '''"""{formula}"""
 
@@ -168,9 +171,14 @@ def pair_of(
     Raises
     ------
     ParkiValueError
-        If the symbol does not take the sources.
+        If the symbol does not take the sources, or the operations are not two numbers.
     """
     check_sources("pair_of", sources, symbol.structure, symbol.components)
+    if np.shape(operations) != (2,):
+        raise ParkiValueError(
+            f"pair_of has operations={shown(operations)}; expected two numbers: of "
+            "polynomials, and of other operations of a pair"
+        )
     return _pair(symbol, sources)._replace(operations=operations, fused=fused)
 
 
