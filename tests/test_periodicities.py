@@ -259,7 +259,7 @@ def test_values_are_looked_at_once(rng, monkeypatch):
 
 
 def test_zero_is_no_length():
-    """Of a free axis, as arrays have it that cannot have None; periods are not zero."""
+    """Zero stands for None along a free axis, in arrays; periods are not zero."""
     assert parki.EwaldOptions(2, [1, 2, 0]).box == (1, 2, None)
     assert parki.EwaldOptions((False, True, True), np.diag([0.0, 1, 2])).box == (None, 1, 2)
     tilted = parki.EwaldOptions(2, np.array([[1.0, 0, 0], [0.5, 1, 0], [0, 0, 0]]))

@@ -416,7 +416,7 @@ def test_buoyancy_refuses(words):
 
 
 def test_volumes_and_middles():
-    """Of ellipsoids that turn, and of a body whose middle is not that of its nodes."""
+    """Ellipsoids turn, and a body's middle is not that of its nodes."""
     bodies = two_bodies()
     axes = np.array([[0.2, 0.25], [0.2, 0.2], [0.2, 0.15]])
     assert np.allclose(bodies.volumes, 4 / 3 * np.pi * axes.prod(axis=0), rtol=1e-10)

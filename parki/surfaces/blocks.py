@@ -32,7 +32,7 @@ class Quadrature(NamedTuple):
     nodes, normals : array, shape (3, N)
     areas : array, shape (N,)
     centres, frames : array, shape (3, B) and (B, 3, 3)
-        Of the bodies, in whose frames the nodes are; or one frame, the lab's.
+        Frames of the bodies, in which the nodes are; or one frame, the lab's.
     """
 
     nodes: Any

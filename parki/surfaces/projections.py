@@ -41,14 +41,14 @@ def projected(
     surface : Bodies
     density : array, shape (..., 3, N)
     itself : float
-        Of the density.
+        Factor of the density.
     rigid : float
-        Of the rigid motion of each body that is nearest in the mean square over its surface.
+        Factor of the rigid motion of each body that is nearest to it, in the mean square.
     flux : float
-        Of the normals times the mean flux of each body.
+        Factor of the normals times the mean flux of each body.
     added : array, shape (..., 3, N), optional
     times : float
-        Of what is added.
+        Factor of what is added.
 
     Returns
     -------

@@ -220,9 +220,9 @@ class OwnPart(NamedTuple):
     blobs : int
         Nodes of each body.
     frames : array
-        Of all bodies.
+        Frames of all bodies.
     matrix : matrix, shape (rows n, columns n)
-        Of all these bodies; or (B, rows n, columns n) with one of each.
+        The matrix of all these bodies; or (B, rows n, columns n) with one of each.
     """
 
     bodies: Any

@@ -26,7 +26,7 @@ class Ends(NamedTuple):
     ----------
     periodicity : int
     box : ndarray, shape (3, S)
-        Of each system, in solver units.
+        Edges of the box of each system, in solver units.
     radius : float
         Where kernels end, in solver units.
     log : float
@@ -99,7 +99,7 @@ def check_gauge(name: str, gauge: Gauge, screened: bool, power: int, results: in
     Parameters
     ----------
     name : str
-        Of the sum.
+        The name of the sum.
     screened : bool
         Whether its symbol is.
     power : int
