@@ -282,23 +282,24 @@ def numbers(
         raise ParkiTypeError(f"{name} is {what}; expected {meaning}") from None
 
 
-def check_space(arrays: dict[str, AnyArray], space: ExecutionSpace) -> None:
-    """Refuse arrays outside of the memory of the space, or not on the current device."""
-    current = space.adapter.device()
-    for name, array in arrays.items():
-        on_host = isinstance(array, np.ndarray)
-        if on_host == space.on_device:
-            here = "on the host (NumPy)" if on_host else "on a device (CuPy)"
-            remedy = "cupy.asarray(...)" if on_host else "cupy.asnumpy(...)"
-            raise ParkiTypeError(
-                f"{name} is {here}, but execution_space is {space}; "
-                f"move it with {remedy}, or leave execution_space to parki"
-            )
-        if not on_host and int(array.device.id) != current:
-            raise ParkiValueError(
-                f"{name} is on device {int(array.device.id)}, but the current one is {current}; "
-                f"call parki inside of 'with cupy.cuda.Device({int(array.device.id)}):'"
-            )
+def check_space(name: str, values: AnyArray, space: ExecutionSpace) -> None:
+    """Refuse an array outside of the memory of the space, or not on the current device."""
+    on_host = isinstance(values, np.ndarray)
+    if on_host == space.on_device:
+        here = "on the host (NumPy)" if on_host else "on a device (CuPy)"
+        remedy = "cupy.asarray(...)" if on_host else "cupy.asnumpy(...)"
+        raise ParkiTypeError(
+            f"{name} is {here}, but execution_space is {space}; "
+            f"move it with {remedy}, or leave execution_space to parki"
+        )
+    if on_host:
+        return
+    device, current = int(values.device.id), space.adapter.device()
+    if device != current:
+        raise ParkiValueError(
+            f"{name} is on device {device}, but the current one is {current}; "
+            f"call parki inside of 'with cupy.cuda.Device({device}):'"
+        )
 
 
 def bincount(xp: ModuleType, index: Any, count: int, weights: AnyArray = None) -> Any:
@@ -352,13 +353,13 @@ def library_of(like: Any) -> Callable[[Any], Any]:
     return back
 
 
-def finish_reading(*values: Any) -> None:
-    """Wait until a device has read arrays of JAX.
+def finish_reading(trg: Any, src: Any, norms: Any) -> None:
+    """Wait until a device has read points and normals, or None, that are arrays of JAX.
 
     Their memory may be used again as soon as Python has dropped them. PyTorch and CuPy do so in the
     order of the stream.
     """
-    for value in values:
+    for value in (trg, src, norms):
         library = type(value).__module__.partition(".")[0]
         if library not in ("numpy", "cupy", "torch") and hasattr(value, "__dlpack_device__"):
             _finish(value)

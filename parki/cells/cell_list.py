@@ -112,7 +112,7 @@ class CellList(SortedPoints):
     ) -> None:
         space = get_execution_space(execution_space, points)
         points = as_array("points", points)
-        check_space({"points": points}, space)
+        check_space("points", points, space)
         points = space.array_module.ascontiguousarray(points)
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")

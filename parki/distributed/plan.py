@@ -118,7 +118,7 @@ class Plan(AnyPlan[Wanted]):
         if self.parameters is None:
             raise ParkiValueError("the plan has no points, and so no slabs")
         array = as_array("points", points)
-        check_space({"points": array}, self.space)
+        check_space("points", array, self.space)
         check_points("points", array, self.options)
         return self.pipeline.owners(self.terms[0].task.order.to_solver(array))
 

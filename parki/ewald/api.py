@@ -24,7 +24,7 @@ from parki.ewald.points.widths import take_widths
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import InteractionFamily
-from parki.memory import telling
+from parki.memory import told
 from parki.typing import (
     AnyArray,
     Array,
@@ -149,7 +149,6 @@ def _docstring(template: str, call: str, family: InteractionFamily, array: str, 
     )
 
 
-@telling
 def summed(
     kernel: str,
     trg: AnyArray,
@@ -168,47 +167,48 @@ def summed(
 
     Takes what `parki.stokes_sl` takes, and the ranks.
     """
-    more = check_names(want) != ("u",)
-    composite = options.walled or (more and SUMS[kernel].pressure)
-    if boxes is not None and not composite and ranks.serial:
-        in_boxes = InBoxes.checked(
-            SumRequest.of(kernel, want, options),
-            trg,
-            src,
-            norms,
-            options,
-            boxes=boxes,
-            systems=systems,
-            exclude=exclude,
-        )
-        in_boxes.warn_of_images()
-        return in_boxes.summed(dens)
-    if composite or boxes is not None:
-        plan: Any = AnyPlan(
-            ranks,
+    with told():
+        more = check_names(want) != ("u",)
+        composite = options.walled or (more and SUMS[kernel].pressure)
+        if boxes is not None and not composite and ranks.serial:
+            in_boxes = InBoxes.checked(
+                SumRequest.of(kernel, want, options),
+                trg,
+                src,
+                norms,
+                options,
+                boxes=boxes,
+                systems=systems,
+                exclude=exclude,
+            )
+            in_boxes.warn_of_images()
+            return in_boxes.summed(dens)
+        if composite or boxes is not None:
+            plan: Any = AnyPlan(
+                ranks,
+                kernel,
+                trg,
+                src,
+                norms,
+                options,
+                want=want,
+                systems=systems,
+                exclude=exclude,
+                boxes=boxes,
+            )
+            return plan(dens)
+        return sum_once(
             kernel,
             trg,
             src,
+            dens,
             norms,
             options,
             want=want,
             systems=systems,
             exclude=exclude,
-            boxes=boxes,
+            ranks=ranks,
         )
-        return plan(dens)
-    return sum_once(
-        kernel,
-        trg,
-        src,
-        dens,
-        norms,
-        options,
-        want=want,
-        systems=systems,
-        exclude=exclude,
-        ranks=ranks,
-    )
 
 
 def _sum(

@@ -75,7 +75,7 @@ class MeshPlan(MadeAnew):
         points = as_array("points", points)
         self.dtype = check_dtypes({"points": points})
         self.space = get_execution_space(execution_space, points)
-        check_space({"points": points}, self.space)
+        check_space("points", points, self.space)
         _check_points(points, grid)
         self.n_points = points.shape[1]
         self.anchors = Anchors(grid, self.window)

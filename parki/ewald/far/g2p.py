@@ -226,19 +226,19 @@ class G2P:
             rows = slice(g.first, g.first + g.count)
             pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
             part = block_part(self.count, self._threads) if g.blocks else 1
-            g.kernel(
-                -(-self.count // part),
-                1 if self._few else MOST_THREADS,
-                arguments=self.arguments,
-                size=part,
-                count=self.count,
-                field=field[-1:] if g.name == "p" else field[g.first :],
-                pot=None if pot is None else pot[rows],
-                gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
-                pressure=results.get("p"),
-                pull=results.get("grad_tensor"),
-                first=first,
-            )
+            arguments = {
+                **self.arguments,
+                "size": part,
+                "count": self.count,
+                "field": field[-1:] if g.name == "p" else field[g.first :],
+                "pot": None if pot is None else pot[rows],
+                "gradient": None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
+                "pressure": results.get("p"),
+                "pull": results.get("grad_tensor"),
+                "first": first,
+            }
+            threads = 1 if self._few else MOST_THREADS
+            g.kernel(-(-self.count // part), threads, arguments=arguments)
 
 
 def in_order(space: ExecutionSpace, targets: int) -> bool:

@@ -41,7 +41,7 @@ class OneDevice(PlacedOnDevice):
         parts = self.memory.parts if self.memory else {"multiplier": 0.0}
         copied = self.copied.distinct.values() if self.copied else ()
         held = sum(parts.values()) if self.stages else parts["multiplier"]
-        return float(held + sum(array.nbytes for array in copied))
+        return float(held + sum([array.nbytes for array in copied]))
 
     # ------------------------------------------------------------------ placing points
     def placed(

@@ -219,10 +219,13 @@ def take_cloud(
         arrays["norms"] = as_array("norms", norms)
     dtype = check_dtypes(arrays)
     options.check_dtype(dtype)
-    space = space or get_execution_space(options.execution_space, *arrays.values())
-    check_space(arrays, space)  # values on another device cannot be read
-    for name in ("trg", "src"):
-        check_shape(name, arrays[name])
+    if space is None:
+        where = "CPU" if isinstance(arrays["trg"], np.ndarray) else "GPU"
+        space = get_execution_space(options.execution_space or where)
+    for name, points in arrays.items():
+        check_space(name, points, space)  # values on another device cannot be read
+        if name != "norms":
+            check_shape(name, points)
     if "norms" in arrays:
         arrays["norms"] = as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
     if with_radii:

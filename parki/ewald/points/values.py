@@ -210,7 +210,7 @@ def check_output(
             f"{label} has shape {out.shape} and dtype {out.dtype}; "
             f"expected C-contiguous {shape}, {values.dtype}"
         )
-    check_space({label: out}, space)
+    check_space(label, out, space)
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ParkiValueError(f"{label} is read-only; pass an array that can be written")
     if space.array_module.may_share_memory(out, values):
@@ -222,7 +222,7 @@ def check_output(
 def like_points(name: str, values: AnyArray, space: ExecutionSpace, dtype: DTypeLike) -> Any:
     """Return an array in the memory and dtype of the points, or refuse it."""
     values = as_array(name, values)
-    check_space({name: values}, space)
+    check_space(name, values, space)
     if values.dtype != dtype:
         raise ParkiTypeError(
             f"{name} has dtype {values.dtype}, but the points have {dtype}; convert one"

@@ -296,23 +296,23 @@ class DeviceReport:
 report = DeviceReport
 
 
-def copy(to: Any, values: Any) -> None:
+def copy(out: Any, values: Any) -> None:
     """Launch a copy of an array to another one of its shape and dtype.
 
     CuPy compiles a kernel for each kind of copy, a tenth of a second at the first; the runtime
     copies rows that follow each other in equal steps without one.
     """
-    same = to.dtype == values.dtype
-    if same and to.flags.c_contiguous and values.flags.c_contiguous:
-        to.data.copy_from_device_async(values.data, values.nbytes)
+    same = out.dtype == values.dtype
+    if same and out.flags.c_contiguous and values.flags.c_contiguous:
+        out.data.copy_from_device_async(values.data, values.nbytes)
         return
-    steps = [_step(array) for array in (to, values)]
+    steps = [_step(array) for array in (out, values)]
     if not same or None in steps:
-        to[...] = values
+        out[...] = values
     elif values.size:
         cuda, width = array_module().cuda, values.shape[-1] * values.itemsize
         cuda.runtime.memcpy2DAsync(
-            to.data.ptr,
+            out.data.ptr,
             steps[0],
             values.data.ptr,
             steps[1],

@@ -85,9 +85,9 @@ class HostReport:
 report = HostReport
 
 
-def copy(to: Any, values: Any) -> None:
+def copy(out: Any, values: Any) -> None:
     """Copy an array to another one of its shape."""
-    to[...] = values
+    out[...] = values
 
 
 upload = copy
