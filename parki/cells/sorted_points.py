@@ -20,7 +20,7 @@ from parki.interchange import REAL_NAMES, real_name
 from parki.memory import Buffer, Buffers
 from parki.runtime import ExecutionSpace, Kernel, load, load_all
 from parki.runtime.forks import MadeAnew
-from parki.settings import MOST_THREADS, thread_count
+from parki.settings import MOST_THREADS
 from parki.typing import AnyArray, ArrayModule
 
 # Points that a device sorts in one launch. A launch takes the host as long as these take the
@@ -239,9 +239,8 @@ def sort_on_host(
 ) -> tuple[Any, Any, Any]:
     """Return the same, by two kernels: chunks count their points, then place them in turn."""
     n, (count_chunk, place_chunk) = cells.size, kernels
-    threads = thread_count() if space.name == "OpenMP" else 1
     # A chunk's histogram should stay smaller than the chunk.
-    chunks = max(1, min(threads, n // max(FEW, n_cells)))
+    chunks = max(1, min(space.threads, n // max(FEW, n_cells)))
     size = -(-n // chunks)
     histogram = np.zeros((chunks, n_cells), dtype=np.int32)
     count_chunk(chunks, cells=cells, histogram=histogram, size=size, total=n)

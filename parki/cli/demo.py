@@ -38,7 +38,6 @@ from parki.errors import ParkiValueError
 from parki.ewald import EwaldOptions, Plan, stokes_comb
 from parki.interchange import to_host
 from parki.runtime import get_execution_space
-from parki.settings import thread_count
 
 Array = NDArray[np.float64]
 
@@ -192,7 +191,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_ending("output", picture, (".png",))
         check_output(picture)
     drops = suspension(points, arguments.seed)
-    where = f"{space}, {thread_count()} threads" if space.name == "OpenMP" else f"{space}"
+    where = f"{space}, {space.threads} threads" if space.name == "OpenMP" else f"{space}"
     print(
         f"Stokes flow driven by {drops.radii.size} drops in a pipe of period {BOX[0]:g}: the\n"
         f"velocity at {points} points on the drops, due to all of them and all their\n"

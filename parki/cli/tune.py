@@ -40,7 +40,7 @@ from parki.errors import UnavailableError
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import STAGES, Machine, stage_of
 from parki.runtime import ExecutionSpace, cache, get_execution_space
-from parki.settings import cache_directory, thread_count
+from parki.settings import cache_directory
 
 # Points of the larger plans, on a device, and for each thread of a CPU.
 DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
@@ -124,8 +124,7 @@ def show(space: ExecutionSpace, task: TimedPlan | None) -> None:
         # Plans are chosen and predicted by the built-in costs, without an earlier file.
         machines.use(space, machines.built_in(space))
         built_in = {name: machines.machine(space, name) for name in PRECISIONS}
-        threads = thread_count() if space.name == "OpenMP" else 1
-        timings = in_rounds(plans(space, threads), space, console)
+        timings = in_rounds(plans(space, space.threads), space, console)
         factors = {name: fit(timings, name, built_in[name]) for name in PRECISIONS}
         if task is not None:
             machines.use(space, machines.multiplied(machines.tuned(space, factors)))
@@ -204,7 +203,7 @@ def require_free(space: ExecutionSpace, console: Console) -> None:
     """
     if space.on_device:
         return
-    threads = thread_count() if space.name == "OpenMP" else 1
+    threads = space.threads
     for _ in range(TRIES):
         part = free_part(threads)
         if part >= FREE:

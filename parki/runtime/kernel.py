@@ -72,7 +72,7 @@ class Kernel:
             serial = space.name == "Serial" and "pk::atomic_" in self.translated.text
             self._object = host.HostObject(workunit.name, source, serial, emulated)
         # Emulated teams run one after another, each by threads of its own.
-        self._threads = thread_count() if space.name == "OpenMP" and emulated == 1 else 1
+        self._threads = space.threads if emulated == 1 else 1
         kokkos = self._upstream and self._threads > 1
         self._lost = space.name if space.on_device else "PyKokkos" if kokkos else ""  # by a fork
         # Name, dtype and rank of each view argument; name, None and kind of each scalar.

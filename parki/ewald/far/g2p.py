@@ -17,7 +17,7 @@ from parki.ewald.far.columns import Gather
 from parki.ewald.far.mesh import Mesh, basis_of
 from parki.ewald.far.sizes import LINE, block_part, g2p_part, part_cells
 from parki.runtime import ExecutionSpace, Kernel
-from parki.settings import MOST_THREADS, thread_count
+from parki.settings import MOST_THREADS
 from parki.typing import AnyArray
 
 GROUP = 3  # components that `g2p_target` gathers at a time
@@ -110,7 +110,7 @@ class G2P:
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
-        self._threads = thread_count() if mesh.space.name == "OpenMP" else 1
+        self._threads = mesh.space.threads
         self._few = mesh.few(self.targets.order.size, mesh.fields.results)
         self._back: Any = None  # the place of each target among the sorted ones
         self._found: dict[str, Any] = {}  # results of the sorted targets

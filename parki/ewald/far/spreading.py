@@ -32,7 +32,6 @@ from parki.ewald.far.sizes import (
 )
 from parki.ewald.sums import SUMS
 from parki.runtime import Kernel
-from parki.settings import thread_count
 from parki.typing import AnyArray
 
 # Sources staged at a time, by three threads each, and teams on a multiprocessor.
@@ -90,7 +89,7 @@ class Owner(P2G):
             self.launches = [mesh.load("p2g_block", "p2g_block", constants)]
         else:
             self.launches = [mesh.load("p2g", "p2g_owner", mesh.fields.sources)]
-        self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
+        self.threads = mesh.space.threads
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return where the tiles' sources start, and the colours."""

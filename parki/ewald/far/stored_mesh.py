@@ -23,7 +23,6 @@ from parki.ewald.far.p2g import P2G
 from parki.runtime import Kernel
 from parki.runtime.spaces import free_memory
 from parki.runtime.specialise import Constant
-from parki.settings import thread_count
 from parki.typing import AnyArray
 
 FILE = "literature/stored_mesh"
@@ -109,7 +108,7 @@ class Private(_Conflicts):
             )
         super().__init__(mesh)
         self.launches.append(mesh.load("literature/conflicts", "sum_buffers", self.constants))
-        self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
+        self.threads = mesh.space.threads
 
     def work(self, sources: SortedPoints) -> dict[str, Any]:
         """Return the threads' parts of the sources, and their grids."""

@@ -15,7 +15,7 @@ from typing import Any
 from parki.errors import MissingPackageError, ParkiTypeError, ParkiValueError, UnavailableError
 from parki.runtime.forks import cached_property
 from parki.runtime.spaces import cupy, host
-from parki.settings import kept
+from parki.settings import kept, thread_count
 
 _ALIASES = {
     "openmp": "OpenMP",
@@ -54,6 +54,11 @@ class ExecutionSpace:
         """The array module of this space: numpy or cupy."""
         module: ModuleType = self.adapter.array_module()
         return module
+
+    @property
+    def threads(self) -> int:
+        """Threads of the CPU that run kernels: see `thread_count`; 1 in Serial and on a device."""
+        return thread_count() if self.name == "OpenMP" else 1
 
     def __reduce__(self) -> Any:
         return type(self), (self.name,)  # without the modules, which cannot be pickled

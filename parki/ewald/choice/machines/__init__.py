@@ -28,7 +28,7 @@ from parki.ewald.far.padding import Lengths, TransformLengths
 from parki.interchange import vector_row
 from parki.runtime import ExecutionSpace, private
 from parki.runtime import shipped as compiled
-from parki.settings import cache_directory, thread_count
+from parki.settings import cache_directory
 
 log = logging.getLogger("parki")
 
@@ -44,7 +44,7 @@ def machine(space: ExecutionSpace, dtype: DTypeLike, fixed: bool = False) -> Mac
     Numbers measured here serve the same device, or the same processor and number of threads. With
     ``fixed``, take the built-in ones for one thread.
     """
-    threads = thread_count() if space.name == "OpenMP" and not fixed else 1
+    threads = 1 if fixed else space.threads
     lanes = 1 if space.on_device else vector_row(1, dtype)
     content = None if fixed else read(space)
     precision = "float64" if np.dtype(dtype) == np.float64 else "float32"
@@ -89,7 +89,7 @@ def tuned(space: ExecutionSpace, factors: dict[str, dict[str, float]]) -> dict[s
     """Return the content of the file of a space for a factor of each precision and stage."""
     return {
         "machine": identity(space),
-        "threads": thread_count() if space.name == "OpenMP" else 1,
+        "threads": space.threads,
         "built_in": FILES[space.on_device],
         "numbers": _digest(FILES[space.on_device]),
         "factors": factors,
@@ -182,8 +182,7 @@ def identity(space: ExecutionSpace) -> str:
     """Return the name of the device, or of the processor with its threads: numbers are of one."""
     if space.on_device:
         return _device(space, int(space.array_module.cuda.Device().id))
-    threads = thread_count() if space.name == "OpenMP" else 1
-    return f"{processor()} {threads} threads"
+    return f"{processor()} {space.threads} threads"
 
 
 @lru_cache(maxsize=16)
