@@ -95,8 +95,6 @@ def test_far_noise_has_the_far_matrix(radii, box):
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
     stages.gather(stages.fgc.brownian_noise(once), forces, {"u": found})
     np.testing.assert_allclose(found, far, atol=1e-6 * abs(far).max())
-    # The noise is in the memory of the grid, which the next sum finds clean.
-    stages.p2g.clean = False
     np.testing.assert_allclose(plan(forces) - plan.pipeline.near(forces), far, rtol=1e-10)
 
 
@@ -113,7 +111,6 @@ def test_noise_of_torques(radii, box):
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
     field, own = stages.fgc.brownian_noise(once), {"u": far[:3], "grad_u": far[3:]}
     stages.gather(field, dens, own)
-    stages.p2g.clean = False
     near = turning.near(np.array(acts))
     u, slopes = turning.plan(dens)
     whole = u, noise.turns(slopes.reshape(9, COUNT))

@@ -166,7 +166,6 @@ class P2G:
         shape = (self.mesh.fields.components, x, grids * self.sources.systems * y, z)
         size = math.prod(shape)
         self.scratch = before, least = scratch
-        self.clean = memory is None
         if memory is None:
             memory = zeros(self.mesh.space, before + max(size, least), self.mesh.dtype)
         self.memory = memory
@@ -187,11 +186,9 @@ class P2G:
                 tensors = dens[4:].reshape(3, 3, -1)
                 rows = sum(basis[:, n, None] * tensors[n] for n in range(3))
                 dens[4:] = rows.swapaxes(0, 1).reshape(9, -1)
-        kept = grid is None
-        grid = self.grid if kept else grid
-        if self.adds and first == 0 and not (kept and self.clean):
+        grid = self.grid if grid is None else grid
+        if self.adds and first == 0:
             clear(grid)
-        self.clean = self.clean and not kept
         self.spread(dict(self.arguments, dens=dens, grid=grid, first=first))
         return grid
 

@@ -216,8 +216,6 @@ class PointsOnGrid:
         spread = VARIANTS[self._grid.mesh.spread](self._grid.mesh)
         spread.place(self._places)
         spread.take_grid()
-        # A graph that sums again and again does not have the zeros of the one that places.
-        spread.clean = False
         return spread
 
     @cached_property

@@ -287,9 +287,8 @@ class Stages:
     def brownian_noise(self, arrays: dict[str, AnyArray]) -> None:
         """Overwrite "noise" (rows, targets) with noise whose covariance is the far field's matrix.
 
-        "white" has normal numbers on the grid.
+        "standard_normal" has normal numbers on the grid.
         """
-        self.p2g.clean = False  # the field is in its memory
         standard_normal, xp = arrays["standard_normal"], self.p2p.sources.xp
         if self.grids > 1:  # the second grid takes the Laplacian of the first one
             standard_normal = xp.concatenate(
