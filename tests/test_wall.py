@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -139,6 +140,20 @@ def test_points_at_the_end_of_the_box():
         for given in (options(2, BOX, 1e-3), options(2, (*BOX[:2], 0.9), 1e-5))
     )
     assert rms(found - exact) <= 1e-3 * rms(exact)
+
+
+@pytest.mark.parametrize("word", ["no-slip", ("no-slip", "no-slip")])
+def test_images_of_points_that_drift_are_not_a_period_apart(word):
+    """A wall is between a point and its image, and rounding tells no target from that."""
+    points = np.array([[0.1, 0.7], [0.2, 0.6], [0.3, 0.8]], dtype="f4")
+    how = {"periodicity": 2, "box": (*BOX[:2], 0.9), "wall": word, "tolerance": 1e-5}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", parki.ImageWarning)
+        plan = parki.Plan("stokes_dipole", points, points, **how)
+        points[0, 0] += 2 * BOX[0]
+        plan.update_points(points, points)
+    with pytest.warns(parki.ImageWarning, match="a period or more apart along axis 0"):
+        plan.update_points(points, points[:, :1].copy())
 
 
 # --- plans and calls ------------------------------------------------------------------------------

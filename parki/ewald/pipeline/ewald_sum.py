@@ -293,7 +293,7 @@ class EwaldSum:
 
         It does where they set the box, or a warning may be due, or their normals are rounded.
         """
-        if None in task.options.edges or task.flux or may_warn(task, cloud.same):
+        if None in task.options.edges or task.flux or may_warn(task, cloud):
             return False
         return not (cloud.systems or (task.mixed and task.sum.normals))
 

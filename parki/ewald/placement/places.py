@@ -9,6 +9,7 @@ from parki.ewald.geometry.boxes import Group
 from parki.ewald.geometry.columns import WHOLE, Columns
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
+from parki.ewald.options.mirrored import Mirrored
 from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.points import Cloud, take_cloud
 from parki.ewald.sums import SUMS
@@ -104,4 +105,5 @@ def cloud_of_sum(
         exclude=labels,
         space=cloud.space,
         borrowed=False,
+        images=cloud.same and isinstance(options, Mirrored),
     )

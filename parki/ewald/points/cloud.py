@@ -52,6 +52,9 @@ class Cloud:
         values were looked at, by `checked`.
     borrowed : bool
         Whether the arrays are the user's, who may change them.
+    images : bool
+        Whether the sources are the targets' own images in walls without slip, perhaps beside the
+        targets. A source is a target, or across a wall.
     """
 
     arrays: dict[str, Any]
@@ -61,6 +64,7 @@ class Cloud:
     labels: Labels | None = None
     extents: Any = None
     borrowed: bool = True
+    images: bool = False
 
     @cached_property
     def trg(self) -> Any:
@@ -178,6 +182,7 @@ def take_cloud(
     exclude: Any = None,
     space: ExecutionSpace | None = None,
     borrowed: bool = True,
+    images: bool = False,
 ) -> Cloud:
     """Refuse kernels, points, normals and options that do not match; look at no values of points.
 
@@ -192,7 +197,7 @@ def take_cloud(
         As for `parki.Plan`; or `Systems` and `Labels`, which stay what they are where they fit.
     space : ExecutionSpace, optional
         Where arrays must be. Default: the space of the options, or the space where they are.
-    borrowed : bool
+    borrowed, images : bool
         See `Cloud`.
 
     Raises
@@ -242,6 +247,7 @@ def take_cloud(
         systems=systems,
         labels=labels,
         borrowed=borrowed,
+        images=images,
     )
 
 
@@ -286,8 +292,9 @@ class SurveyedCloud(Cloud):
         Smallest and largest coordinates of all ranks' clouds.
     source_extents : ndarray, shape (m, 3)
         Smallest and largest coordinates of all ranks' sources alone.
-    same_extents : bool
-        Whether targets and sources have the same smallest and largest coordinates, on all ranks.
+    copies : bool
+        Whether sources are taken for copies or images of the targets, on all ranks: where both have
+        the same smallest and largest coordinates.
     rank : int
         This rank; the first rank warns.
     lattice : Lattice
@@ -301,7 +308,7 @@ class SurveyedCloud(Cloud):
     all_same: bool
     all_extents: NDArray[np.float64]
     source_extents: NDArray[np.float64]
-    same_extents: bool
+    copies: bool
     rank: int
     lattice: Lattice
     tolerance: float

@@ -18,7 +18,7 @@ from parki.errors import ImageWarning, ParkiValueError, warn
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
-from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.points.cloud import Cloud, SurveyedCloud
 from parki.ewald.task import Task
 from parki.interchange import real_name, rounded, to_host
 from parki.runtime import load
@@ -224,13 +224,10 @@ def warn_of_boxes(systems: Systems, src: AnyArray, vectors: Array, short: Array)
         warn_of_mean(axes[0])
 
 
-def may_warn(task: Task, same: bool) -> bool:
-    """Return whether it depends on where points are if `warn_of_images` warns.
-
-    ``same`` says whether the targets are the sources.
-    """
+def may_warn(task: Task, cloud: Cloud) -> bool:
+    """Return whether it depends on where points are if `warn_of_images` warns."""
     unsaid = task.sum.normals and all(task.options.periodic) and task.options.dl_mean is None
-    return unsaid or (task.dtype == np.float32 and not task.mixed and not same)
+    return unsaid or (task.dtype == np.float32 and not (task.mixed or cloud.same or cloud.images))
 
 
 def look_for_flux(
@@ -311,9 +308,9 @@ def _in_short_cell(
 def _period_apart(options: EwaldOptions, points: SurveyedCloud) -> int:
     """Return the first axis along which targets and sources may be a period apart, or -1.
 
-    In the box they never are. Clouds of the same extent are taken for copies of each other.
+    In the box they never are.
     """
-    if points.all_same or points.same_extents or not all(points.totals):
+    if points.all_same or points.copies or not all(points.totals):
         return -1
     low, high = points.all_extents.min(axis=0), points.all_extents.max(axis=0)
     for axis, edge in _periods(options):

@@ -36,19 +36,17 @@ def survey(ranks: Ranks, task: Task, cloud: Cloud, lattice: Lattice | None) -> S
     """
     totals, before = (cloud.targets, cloud.sources), (0, 0)
     same, extents = cloud.same, cloud.extents
-    same_extents = np.array_equal(extents[:2], extents[2:])
+    copies = cloud.images or np.array_equal(extents[:2], extents[2:])
     source_extents = extents[-2:] if cloud.sources else extents[:0]
     if not ranks.serial:
-        told = ranks.allgather(
-            (same, same_extents, task.told_to_ranks, totals, extents, source_extents)
-        )
+        told = ranks.allgather((same, copies, task.told_to_ranks, totals, extents, source_extents))
         sames, alike, tasks, numbers, ends, source_ends = zip(*told, strict=True)
         _refuse_other_tasks(tasks)
         before, totals = (
             (sum(n for n, _ in part), sum(n for _, n in part))
             for part in (numbers[: ranks.rank], numbers)
         )
-        same, same_extents = all(sames), all(alike)
+        same, copies = all(sames), all(alike)
         extents, source_extents = np.concatenate(ends), np.concatenate(source_ends)
     if not all(totals):  # an empty plan keeps no box
         lattice = None
@@ -67,12 +65,13 @@ def survey(ranks: Ranks, task: Task, cloud: Cloud, lattice: Lattice | None) -> S
         labels=cloud.labels,
         extents=cloud.extents,
         borrowed=cloud.borrowed,
+        images=cloud.images,
         totals=totals,
         before=before,
         all_same=same,
         all_extents=extents,
         source_extents=source_extents,
-        same_extents=same_extents,
+        copies=copies,
         rank=ranks.rank,
         lattice=box,
         tolerance=task.tolerance(cloud.most_sources(totals[1])),
