@@ -240,11 +240,6 @@ def checked_setting(name: str) -> str:
     return text
 
 
-def setting_number(name: str) -> int:
-    """Return the current value of a variable as a number, or 0 if there is none."""
-    return _whole(checked_setting(name))
-
-
 def cache_directory() -> Path:
     """Return the folder of the compile cache (not created here)."""
     chosen, base = checked_setting("PARKI_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
@@ -313,7 +308,7 @@ def executor() -> str:
 @kept
 def host_settings() -> tuple[str, int, str, int]:
     """Return the executor, the emulated team, the compiler and the threads of the CPU."""
-    team = setting_number("PARKI_EMULATED_TEAM")
+    team = int(checked_setting("PARKI_EMULATED_TEAM"))
     return checked_setting("PARKI_EXECUTOR"), team, checked_setting("CXX"), thread_count()
 
 
@@ -324,8 +319,10 @@ def thread_count() -> int:
     "All cores" are those that the process may run on, within its container's quota, and at most
     `MOST_THREADS`.
     """
-    chosen = setting_number("PARKI_NUM_THREADS") or _first(checked_setting("OMP_NUM_THREADS"))
-    return min(chosen or cores(), MOST_THREADS)
+    chosen = checked_setting("PARKI_NUM_THREADS")
+    if not chosen:  # the first number of a list such as "4,2"
+        chosen = checked_setting("OMP_NUM_THREADS").partition(",")[0]
+    return min(int(chosen or cores()), MOST_THREADS)
 
 
 def cores() -> int:

@@ -20,7 +20,7 @@ from parki.cli import main as cli
 from parki.ewald.choice import machines
 from parki.runtime import kernel as kernel_module
 from parki.runtime import shipped
-from parki.settings import MOST_THREADS, SETTINGS, cache_directory, setting_number, thread_count
+from parki.settings import MOST_THREADS, SETTINGS, cache_directory, checked_setting, thread_count
 
 BAD_NUMBERS = ["99999", "0", "-3", "2.5", "abc", "4,2", "²", str(MOST_THREADS + 1), "9" * 5000]
 
@@ -33,7 +33,7 @@ def test_a_bad_number_is_refused(monkeypatch, name, text):
     monkeypatch.setenv(name, text)
     expected = f"{name} is '{text[:20]}.*expected a whole number from 1 to 1024; correct"
     with pytest.raises(parki.ParkiValueError, match=expected):
-        setting_number(name)
+        checked_setting(name)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_good_number(monkeypatch, own, openmp, number):
     for name in ("PARKI_NUM_THREADS", "PARKI_EMULATED_TEAM"):
         monkeypatch.delenv(name, raising=False) if own is None else monkeypatch.setenv(name, own)
     assert thread_count() == number
-    assert setting_number("PARKI_EMULATED_TEAM") == int((own or "").strip() or 1)
+    assert int(checked_setting("PARKI_EMULATED_TEAM")) == int((own or "").strip() or 1)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_numbers_that_change(space, to_space, rng):
 def test_the_docs_show_the_decisions():
     """The page has the method as it stands in the code."""
     text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert f"```text\n{inspect.getsource(Arrival.decided)}```\n" in text
+    assert f"```text\n{inspect.getsource(Arrival.placed)}```\n" in text
 
 
 @pytest.mark.usefixtures("recorded")

@@ -84,6 +84,8 @@ class Slab(Pipeline):
         others.
         """
         new, old = Slab(self.team), self.setup
+        if not (all(points.totals) and task.want):
+            return new
         new.overlap = self.overlap
         new.transport = choose_transport(self.team, task.space) if old is None else self.transport
         solver_box = setup.solver_box if setup else self._frame(task, points.lattice)

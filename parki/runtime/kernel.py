@@ -25,7 +25,7 @@ from parki.runtime.specialise import Constant, Specialised
 from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import Translated, View
 from parki.runtime.translations import translation
-from parki.settings import EXECUTORS, MOST_THREADS, host_settings, setting_number, thread_count
+from parki.settings import EXECUTORS, MOST_THREADS, checked_setting, host_settings, thread_count
 from parki.settings import executor as usual_executor
 
 LARGEST = 2**31 - 1  # largest index, and largest value of the dialect's int
@@ -57,7 +57,7 @@ class Kernel:
         self._lock = forks.Lock()
         self._upstream = executor == "pykokkos"
         self._object: host.HostObject | device.DeviceObject | upstream.UpstreamObject
-        emulated = setting_number("PARKI_EMULATED_TEAM") if workunit.is_team else 1
+        emulated = int(checked_setting("PARKI_EMULATED_TEAM")) if workunit.is_team else 1
         if self._upstream:
             self._object = upstream.UpstreamObject(
                 workunit, self.translated, space, team_size, vector_length

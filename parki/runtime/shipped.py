@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from parki.runtime import cache
-from parki.settings import checked_setting, setting_number
+from parki.settings import checked_setting
 
 log = logging.getLogger("parki")
 
@@ -48,7 +48,7 @@ def usable() -> bool:
     They are not if there are none for this processor, or if the user chose a compiler or emulated
     teams.
     """
-    if checked_setting("CXX") or setting_number("PARKI_EMULATED_TEAM") > 1:
+    if checked_setting("CXX") or int(checked_setting("PARKI_EMULATED_TEAM")) > 1:
         return False
     return library() is not None
 

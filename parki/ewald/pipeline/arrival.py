@@ -1,6 +1,6 @@
 """`Arrival`: points that arrive at a pipeline, and how they are placed.
 
-They are compared with those that it has placed. `Arrival.decided` takes the first way that serves.
+They are compared with those that it has placed. `Arrival.placed` takes the first way that serves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from parki.ewald.pipeline.stages import Stages
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
-from parki.runtime import preparing
+from parki.runtime import Kernel, preparing
 from parki.runtime.forks import cached_property
 from parki.typing import AnyArray
 
@@ -43,6 +43,8 @@ class Arrival:
 
     Attributes
     ----------
+    box : Lattice or None
+        That of the points; None if it is not known that the set-up fits.
     problem : str
         Why launches are not recorded, if so.
     graph : Replay or None
@@ -60,6 +62,7 @@ class Arrival:
     ) -> None:
         self.before, self.stages, self.setup = before, before.stages, imposed or setup
         self.task, self.points, self.one_shot, self.imposed = task, points, one_shot, imposed
+        self.box = None if imposed else points.lattice
         self.problem = why_not(task.space, task.executor, points.targets, points.sources)
         self.later = one_shot and task.space.on_device  # a CPU runs one field after the other
         self.graph: Replay | None = None
@@ -178,39 +181,44 @@ class Arrival:
     # ------------------------------------------------------------------ ways to place
     def placed(self, graph: bool = True) -> PlacedOnDevice:
         """Return the pipeline for the points; with ``graph`` perhaps by one."""
-        decision, new = self.decided(graph)
-        new.decision = decision
-        new.box = None if self.imposed else self.points.lattice
+        if graph and self.has_graph and (new := self._kept()):
+            return new
+        if self.resembles and (new := self._moved()):
+            return new
+        if not self.suits:
+            self.setup = self._chosen()
+            new = self._launched("choose", in_place=False)
+        elif not self.has_grids:
+            new = self._launched("renew", in_place=False)
+        elif not self.as_many:
+            new = self._launched("resize")
+        elif self.repeats and (new := self._recorded()):
+            return new
+        else:
+            new = self._launched("repeat")
+        if not self.later and self.imposed is None:  # how points crowd that the parameters suit
+            new.occupancy.suit(new.occupancy.read())
         return new
 
-    def decided(self, graph: bool = True) -> tuple[str, PlacedOnDevice]:
-        """Return how the points are placed, and the pipeline; with ``graph`` perhaps by one."""
-        if graph and self.has_graph and (new := self._replayed()):
-            return "keep", new
-        if self.resembles and (new := self._moved()):
-            return "move", new
-        if not self.suits:
-            return "choose", self._chosen()
-        if not self.has_grids:
-            return "renew", self._renewed()
-        if not self.as_many:
-            return "resize", self._launched()
-        if self.repeats and (new := self._recorded()):
-            return "record", new
-        return "repeat", self._launched()
-
-    def _replayed(self) -> PlacedOnDevice | None:
+    def _kept(self) -> PlacedOnDevice | None:
         """Place the points by the graph; return None if the set-up is wrong for them."""
         before = self.before
-        before.replay(self.points.lattice, self.padded.distinct)
+        before.replay(self.box, self.padded.distinct)
         return before if self.accepts(before) else None
+
+    def _moved(self) -> PlacedOnDevice | None:
+        """Return a pipeline by launches, if the set-up is not wrong for the points."""
+        new = self._launched("move")
+        new.occupancy.suited = self.before.occupancy.suited
+        new.occupancy.report.send()
+        return new if self.accepts(new) else None
 
     def _recorded(self) -> PlacedOnDevice | None:
         """Return a pipeline by a graph of the launches before; None if there can be none."""
         task, points, old, before = self.task, self.points, self.stages, self.before
         setup, memory = cast(Setup, before.setup), cast(Memory, before.memory)
         new = type(before)(setup, memory)
-        new.capacity = self.capacity
+        new.decision, new.box, new.capacity = "record", self.box, self.capacity
         invalid = new.occupancy.begin(task.space).numbers[3:]
         users = np.dtype(np.float64) if task.mixed else task.dtype
         arriving = self.padded.distinct
@@ -230,35 +238,8 @@ class Arrival:
         new.occupancy.suit(new.occupancy.read())
         return new
 
-    def _moved(self) -> PlacedOnDevice | None:
-        """Return a pipeline by launches, if the set-up is not wrong for the points."""
-        new = self._with_stages(cast(Memory, self.before.memory), self.stages)
-        new.occupancy.suited = self.before.occupancy.suited
-        new.occupancy.report.send()
-        return new if self.accepts(new) else None
-
-    def _launched(self) -> PlacedOnDevice:
-        """Return a pipeline by launches, in the memory of the points before."""
-        return self._suited(self._with_stages(cast(Memory, self.before.memory), self.stages))
-
-    def _renewed(self) -> PlacedOnDevice:
-        """Return a pipeline by launches, in memory of its own."""
-        points, setup = self.points, cast(Setup, self.setup)
-        targets, sources, systems = points.counts
-        if self.capacity is not None:
-            targets, sources = self.capacity
-        old = setup.parameters.problem
-        problem = replace(old, targets=targets, sources=sources, systems=systems)
-        chosen = replace(setup.parameters, problem=problem)
-        labels = points.labels.sizes if points.labels else None
-        use = Use(self.task, points.all_same, self.one_shot, labels)
-        memory = check_memory(chosen, use, setup.solver_box.length, clear_cache)
-        with preparing(setup.kernels(points.targets)):
-            new = self._with_stages(memory)
-        return self._suited(new)
-
-    def _chosen(self) -> PlacedOnDevice:
-        """Return a pipeline by other parameters."""
+    def _chosen(self) -> Setup:
+        """Return a set-up by other parameters."""
         before, density = self.setup, self.density
         chosen = choose(
             self.task,
@@ -268,25 +249,40 @@ class Arrival:
             self.on_grid.clouds,
             one_shot=self.one_shot,
         )
-        self.setup = Setup.of(self.task, self.solver_box, chosen)
-        return self._renewed()
+        return Setup.of(self.task, self.solver_box, chosen)
 
-    def _with_stages(self, memory: Memory, old: Stages | None = None) -> PlacedOnDevice:
-        """Return a pipeline with stages for the points."""
-        setup, on_grid = cast(Setup, self.setup), self.on_grid
+    def _launched(self, decision: str, in_place: bool = True) -> PlacedOnDevice:
+        """Return a pipeline by launches, ``in_place`` in the memory of the points before."""
+        setup, old = cast(Setup, self.setup), self.stages
+        memory, kernels = cast(Memory, self.before.memory), list[Kernel]()
+        if not in_place:
+            old, memory = None, self._checked_memory(setup)
+            kernels = setup.kernels(self.points.targets)
         new = type(self.before)(setup, memory, self.problem)
+        new.decision, new.box = decision, self.box
         new.capacity, new.graph = self.capacity, self.graph
-        if new.capacity is not None:
-            on_grid = cloud_on_grid(self.task, setup.solver_box, self.padded)
-        stages = Stages(setup, memory, self.padded, on_grid=on_grid, old=old, far_later=self.later)
-        new.take(stages, self.later)
+        with preparing(kernels):
+            on_grid = self.on_grid
+            if new.capacity is not None:
+                on_grid = cloud_on_grid(self.task, setup.solver_box, self.padded)
+            stages = Stages(
+                setup, memory, self.padded, on_grid=on_grid, old=old, far_later=self.later
+            )
+            new.take(stages, self.later)
         return new
 
-    def _suited(self, new: PlacedOnDevice) -> PlacedOnDevice:
-        """Return a pipeline, with how its points crowd as how points do that it suits."""
-        if not self.later and self.imposed is None:
-            new.occupancy.suit(new.occupancy.read())
-        return new
+    def _checked_memory(self, setup: Setup) -> Memory:
+        """Return the memory that the points need, if it is free."""
+        points = self.points
+        targets, sources, systems = points.counts
+        if self.capacity is not None:
+            targets, sources = self.capacity
+        old = setup.parameters.problem
+        problem = replace(old, targets=targets, sources=sources, systems=systems)
+        chosen = replace(setup.parameters, problem=problem)
+        labels = points.labels.sizes if points.labels else None
+        use = Use(self.task, points.all_same, self.one_shot, labels)
+        return check_memory(chosen, use, setup.solver_box.length, clear_cache)
 
     def accepts(self, placed: PlacedOnDevice) -> bool:
         """Return whether the set-up suits the points, which were placed before that was known."""

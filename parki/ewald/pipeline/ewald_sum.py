@@ -176,7 +176,8 @@ class EwaldSum:
             if cached is not None and self._is_at(cached.copied):
                 self.pipeline = cached
                 return
-            self.pipeline = self._placed(cached or self.pipeline)
+            pipeline = cached or self.pipeline
+            self.pipeline = pipeline.placed(self.task, self._points, self._one_shot)
 
     def _is_at(self, points: SurveyedCloud | None) -> bool:
         """Return whether the points and their box are those that one sum before had copied."""
@@ -239,13 +240,6 @@ class EwaldSum:
         cloud = self.pending or self._seen or self._cloud
         return cloud.targets, cloud.sources
 
-    def _placed(self, pipeline: Pipeline) -> Pipeline:
-        """Return the pipeline for the points, which keeps what suits them."""
-        if all(self._points.totals) and self.task.want:
-            return pipeline.placed(self.task, self._points, self._one_shot)
-        empty: Pipeline = pipeline.ranks.engine()
-        return empty
-
     # ------------------------------------------------------------------ other points
     def moved(self, cloud: Cloud) -> EwaldSum:
         """Return the sum at other points, perhaps in another box: see `parki.Plan.update_points`.
@@ -271,7 +265,7 @@ class EwaldSum:
                 new.lattice = resolve(cloud.options, np.empty((0, 3)), self.lattice)
             if not self._places_async(new, cloud):
                 new._survey(cloud.checked().owned())
-                new.pipeline = new._placed(self.pipeline)
+                new.pipeline = self.pipeline.placed(new.task, new._points)
             elif new.task.order.rotation is not None or new.task.order.finer:
                 new.pending = cloud.owned()  # the pipeline's copies are others
             else:

@@ -48,6 +48,8 @@ class OneDevice(PlacedOnDevice):
         self, task: Task, points: SurveyedCloud, one_shot: bool = False, setup: Setup | None = None
     ) -> PlacedOnDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
+        if not (all(points.totals) and task.want):
+            return OneDevice()
         within = self._within(task, points.lattice)
         arrival = Arrival(self, within, task, points, one_shot, setup)
         self._move(arrival.setup)

@@ -164,7 +164,8 @@ class PlacedOnDevice(Pipeline):
     copied_arrays : dict
         What the graph has placed before.
     decision : str
-        What `Arrival.decided` has decided for the points.
+        How `Arrival.placed` has placed the points: "keep", "move", "choose", "renew", "resize",
+        "record" or "repeat".
     box : Lattice or None
         The present one, if it is known that the set-up fits.
     capacity : PaddedCapacity or None
@@ -228,10 +229,10 @@ class PlacedOnDevice(Pipeline):
         self.replay(lattice, arrays)
         return True
 
-    def replay(self, lattice: Lattice, arrays: dict[str, AnyArray]) -> None:
-        """Launch the graph for other points in the present box, and keep those before."""
+    def replay(self, box: Lattice | None, arrays: dict[str, AnyArray]) -> None:
+        """Launch the graph for other points, whose `box` this is, and keep those before."""
         graph = cast(Replay, self.graph)
-        self.box, self.decision = lattice, "keep"
+        self.box, self.decision = box, "keep"
         for name, array in graph.arrays.items():
             graph.space.adapter.copy(self.copied_arrays[name], array)
         self._followed = True

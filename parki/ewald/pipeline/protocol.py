@@ -104,7 +104,8 @@ class Pipeline:
     ) -> Pipeline:
         """Return a pipeline for other points, which keeps what suits them.
 
-        Use only the one returned, which may be this one; or this one, after `undo`. ``one_shot``
+        It has no stages if there is nothing to sum. Use only the one returned, which may be this
+        one; or this one, after `undo`. ``one_shot``
         says that a density to sum follows at once. A ``setup`` is taken whether or not it suits
         the points.
         """
