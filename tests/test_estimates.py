@@ -244,11 +244,11 @@ def test_pair_error_of_the_prolate_split(c):
     plain, layers = pair_errors(c, r)
     start = [part.map(lambda x: x[:1]) for part in pair_errors(c, np.array([0.03]))]
     for term, kind in TERMS.items():
-        by_psi = kind.far.order == 1
+        by_psi = kind.order == 1
         square = kind.square(r**2, plain if by_psi else layers)
         # The spectrum's jump at k = c goes on as cos(c r) / r^2.
         k2 = np.array(c**2 * (1 - 1e-12))
-        gamma = Prolate(c, 1.0).factor(kind.far.order).at(k2)
+        gamma = Prolate(c, 1.0).factor(kind.order).at(k2)
         jump = estimates.symbol_size(term, gamma, k2)
         tail = 2 * np.pi * (float(jump) * c / (2 * np.pi**2)) ** 2 / reach
         rms = np.sqrt(4 * np.pi * weights @ (r**2 * square) + tail)
@@ -371,7 +371,7 @@ def test_truncation_is_the_sum_over_the_modes_outside(lengths):
         lost = (1 - math.prod(np.meshgrid(*kept, indexing="ij", sparse=True))) * (k2 <= last**2)
         k2[k2 == 0] = 1
         for term in ("laplace", "quadrupole_flow_grad"):
-            factor = split.factor(TERMS[term].far.order).at(k2)
+            factor = split.factor(TERMS[term].order).at(k2)
             size = lost * estimates.symbol_size(term, factor, k2)
             found = truncation(term, split, steps, volume, lengths)
             assert math.sqrt((size**2).sum()) / volume == pytest.approx(found.rms, rel=0.07)

@@ -22,7 +22,7 @@ from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, CortezSplit, core_of
 from parki.ewald.split.faxen import EqualForceDipoleSplit, FaxenSplit, ForceDipoleSplit
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.protocol import Split
+from parki.ewald.split.protocol import Estimate, Split
 from parki.ewald.split.screened import REACH, brinkman_split, screened
 from parki.ewald.split.shells import Shells
 from parki.ewald.split.truncation import truncation
@@ -198,7 +198,7 @@ class Problem:
         kind = SUMS[self.kernel]
         return kind.unit ** (term_of(term).power - kind.pair.power) if kind.unit else 1.0
 
-    def bound(self, estimate: estimates.Estimate, scale: float) -> float:
+    def bound(self, estimate: Estimate, scale: float) -> float:
         """Return the error (per sqrt(Q)) for this cloud."""
         square = self.density.at(scale) * estimate.rms**2
         # A point's own images are in phase.

@@ -97,7 +97,7 @@ class CortezSplit(Prolate):
         return series_losses(self.series(rc), term)
 
     def remainder(self, term: str) -> tuple[float, float]:
-        """Return the error by pairs beyond the cut-off, in its unit: `PairError`'s first two."""
+        """Return the error by pairs beyond the cut-off, in its unit: rms and peak."""
         return _remainder(term, self.c, self.epsilon / self.rc)
 
 

@@ -28,7 +28,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from parki.ewald.split.core import CortezSplit
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import pair_error
-from parki.ewald.split.protocol import Split
+from parki.ewald.split.protocol import Estimate, Split
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.radial_series import radial_functions
 from parki.ewald.split.window import Images, images
@@ -46,14 +45,6 @@ from parki.ewald.sums.tables import RadialTables
 Array = NDArray[np.float64]
 EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
 _LOW, _GAUSS, _HIGH = 6, 14, 3  # modes summed one by one at the ends, Gauss nodes between
-
-
-class Estimate(NamedTuple):
-    """Error per sqrt(Q): for uniform points, the bound for any points, and for a point itself."""
-
-    rms: float
-    peak: float
-    itself: float
 
 
 def coherence(split: Split, rc: float, periods: Sequence[float]) -> float:
@@ -209,13 +200,13 @@ class Modes:
             signed = [(sx * x, sy * y, z) for sx in (1, -1) for sy in (1, -1)]
             squares = [_length_square(waves, basis) for waves in signed]
         errors: dict[str, list[Array]] = {}
-        orders = {term_of(t).far.order for t in terms}
+        orders = {term_of(t).order for t in terms}
         for square in squares:
             k2 = square + split.screening**2
             k2[0, 0, 0] = 1.0  # any number: the mean is left out
             gammas = {order: split.felt(order, k2) for order in orders}
             for term in terms:
-                powers = _mode_powers(term, gammas[term_of(term).far.order], k2)
+                powers = _mode_powers(term, gammas[term_of(term).order], k2)
                 before = errors.get(term, [0.0 * power for power in powers])
                 share = 1 / len(squares)
                 errors[term] = [a + share * b for a, b in zip(before, powers, strict=True)]
@@ -252,7 +243,7 @@ class Modes:
             step = self.lengths[axis] / self.shape[axis]
             sums = [profile[axis] for profile in self.profiles[term]]
             image = _images(int(self.shape[axis]), windows)
-            for half in (term_of(term).far.spread, term_of(term).far.gather):
+            for half in (term_of(term).spread, term_of(term).gather):
                 square, size = _half_sums(half, self.waves[axis], step, image, sums)
                 mean_square += self.twins.count(axis) * square
                 peak += self.twins.count(axis) * size
@@ -273,9 +264,9 @@ def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
 
     Squares are over 1, k^2, k^4 ..., as far as parts of images take them, and sizes over k as well.
     """
-    far = term_of(term).far
+    kind = term_of(term)
     size = symbol_size(term, gamma, k2)
-    most = max((part.over for part in (*far.spread, *far.gather)), default=0)
+    most = max((part.over for part in (*kind.spread, *kind.gather)), default=0)
     squares, sizes = [size**2], [size * np.sqrt(k2)] if most else [size]
     for powers in (squares, sizes):
         for _ in range(most):
@@ -364,10 +355,9 @@ def _strength(term: ErrorTerm) -> float:
     A wave is plane far from its source, and only its highest derivative counts there. The pair
     kernel of this derivative alone has the symbol's size.
     """
-    order = term.far.order
-    highest = np.eye(6)[term.power + order - 2]
+    highest = np.eye(6)[term.power + term.order - 2]
     size = float(term.square(np.ones(()), radial_functions(np.ones(()), highest)))
-    return 4 * math.pi * order * math.sqrt(size)
+    return 4 * math.pi * term.order * math.sqrt(size)
 
 
 def decay(start: float, scale: float, rate: float, fall: float = 0.0) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import spherical_jn
 
 from parki.ewald.split.prolate import Prolate, legendre_series
+from parki.ewald.split.protocol import Estimate
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.radial_series import radial_functions
 from parki.ewald.sums import ErrorTerm, term_of
@@ -127,15 +128,7 @@ def _solutions(c: float, chi: float, x0: Array, w: Array) -> Array:
     return a[2:]
 
 
-class PairError(NamedTuple):
-    """Error of one pair for rc = 1: root of its integral over space, maximum, and at r = 0."""
-
-    rms: float
-    peak: float
-    itself: float
-
-
-def pair_error(term: str, c: float) -> PairError:
+def pair_error(term: str, c: float) -> Estimate:
     """Error of the split for one pair, in units of rc, for a term of `parki.ewald.sums.TERMS`.
 
     ``rms^2 = int |e(r)|^2 dr`` over all space; the size of e is averaged over directions as in
@@ -150,7 +143,7 @@ def pair_error(term: str, c: float) -> PairError:
     if kind.prolate is None:
         return by_quadrature(kind, c)
     known, edge = kind.prolate, 2 * math.sqrt(math.pi * c) * math.exp(-c)
-    return PairError(
+    return Estimate(
         math.sqrt(known.rms) * c**known.rms_power * edge,
         1.15 * math.sqrt(known.peak) * c**known.peak_power * edge,
         math.sqrt(known.zero) * c**known.zero_power * edge,
@@ -158,18 +151,18 @@ def pair_error(term: str, c: float) -> PairError:
 
 
 @lru_cache(maxsize=1024)
-def by_quadrature(term: ErrorTerm, c: float) -> PairError:
+def by_quadrature(term: ErrorTerm, c: float) -> Estimate:
     """Return the error by radial quadrature of the term's square, for c from 3 on.
 
     The rms is good to 0.1 %, and the peak, which is the largest one at the nodes, to 1 %.
     """
-    r, weights, fields = _error(c, term.far.order)
+    r, weights, fields = _error(c, term.order)
     square = term.square(r**2, fields)
     # From the end of the quadrature on, the square falls like 1 / r^4 in the mean.
     last = r > r[-1] - 8 * math.pi / c
     tail = weights[last] @ (r**4 * square)[last] / weights[last].sum() / r[-1]
     rms = math.sqrt(4 * math.pi * (weights @ (r**2 * square) + tail))
-    return PairError(rms, math.sqrt(square.max()), math.sqrt(square[0]))
+    return Estimate(rms, math.sqrt(square.max()), math.sqrt(square[0]))
 
 
 @lru_cache(maxsize=8)

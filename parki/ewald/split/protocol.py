@@ -46,6 +46,18 @@ class Factor(NamedTuple):
         return value * (np.exp(-x) if self.decays else 1.0) * (x <= self.end)
 
 
+class Estimate(NamedTuple):
+    """An error: root mean square over points, the largest of a pair, and of a point with itself.
+
+    Errors are per sqrt(Q), see `parki.ewald.split.estimates`; or of one pair, with an integral over
+    space for the mean.
+    """
+
+    rms: float
+    peak: float
+    itself: float
+
+
 class Split(Protocol):
     """Functions of a split that the near field, the far field and the error estimates need.
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.split.estimates import EXPONENT, Estimate, decay, legendre, symbol_size
-from parki.ewald.split.protocol import Split
+from parki.ewald.split.estimates import EXPONENT, decay, legendre, symbol_size
+from parki.ewald.split.protocol import Estimate, Split
 from parki.ewald.sums import term_of
 
 Array = NDArray[np.float64]
@@ -67,7 +67,7 @@ def _outside(
     term: str, split: Split, edge: float, length: float, power: int
 ) -> tuple[float, float]:
     """Sum, over the modes beyond a face, of the symbol's size to a power; and a of its Gaussian."""
-    s, planes, weights, k2, factor = _face(split, edge, length, power, term_of(term).far.order)
+    s, planes, weights, k2, factor = _face(split, edge, length, power, term_of(term).order)
     size = symbol_size(term, factor, k2) ** power
     over_plane = 2 * np.pi * weights * size * (edge + s)
     total = over_plane.sum()

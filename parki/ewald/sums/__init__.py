@@ -24,7 +24,7 @@ from parki.ewald.sums import (
 )
 from parki.ewald.sums.images import ImageParts
 from parki.ewald.sums.names import InteractionFamily, Sums, read_name
-from parki.ewald.sums.record import ErrorTerm, Far, Interaction
+from parki.ewald.sums.record import ErrorTerm, Interaction
 from parki.interchange import shown
 from parki.typing import KernelWithParameters
 
@@ -32,7 +32,6 @@ __all__ = [
     "SUMS",
     "TERMS",
     "ErrorTerm",
-    "Far",
     "ImageParts",
     "Interaction",
     "in_unit",

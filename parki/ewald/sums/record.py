@@ -45,14 +45,6 @@ TERMS_OF = ("u", "p", "grad_u", "grad_tensor")
 SHELL, BALL = 1 / 6, 1 / 10  # factors 1 - x (k a)^2 of spheres
 
 
-class Far(NamedTuple):
-    """Far field of a term: windows of both halves. Its symbol follows from `ErrorTerm.square`."""
-
-    spread: ImageParts = PLAIN
-    gather: ImageParts = PLAIN
-    order: int = 2  # of the symbol, for the split's factor
-
-
 class ProlateError(NamedTuple):
     """Leading terms for large c of the prolate split's error of a pair, in units of its edge.
 
@@ -92,7 +84,10 @@ class ErrorTerm:
         ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
         square: see `parki.ewald.sums.sizes`.  The sizes of the symbol and of the splits' errors
         follow from it.
-    far : Far
+    spread, gather : ImageParts
+        What the window's images add in the halves of the far field.
+    order : int
+        Order of the symbol, which follows from ``square``: 1 harmonic, 2 biharmonic.
     prolate : ProlateError, optional
         A fast path: None takes the quadrature of ``square``.
     aligned_factor : float
@@ -106,7 +101,9 @@ class ErrorTerm:
     name: str
     power: int
     square: Callable[[Array, RadialTables], Array]
-    far: Far
+    spread: ImageParts
+    gather: ImageParts
+    order: int
     prolate: ProlateError | None = None
     aligned_factor: float = 1.0
     derived: bool = False
@@ -114,7 +111,7 @@ class ErrorTerm:
     @property
     def differentiates_window(self) -> bool:
         """Whether windows have larger errors in it than in the kernel's other terms."""
-        return self.derived and {self.far.spread, self.far.gather} != {PLAIN}
+        return self.derived and {self.spread, self.gather} != {PLAIN}
 
 
 # What results have in a name, powers of the inverse length more, and how the window gathers them.
@@ -170,7 +167,9 @@ def error_terms_of(
                 name=name + end,
                 power=source.decay + more,
                 square=square(symbol, source, result),
-                far=Far(spread, gather, symbol.order),
+                spread=spread,
+                gather=gather,
+                order=symbol.order,
                 prolate=(prolate or {}).get(result),
                 aligned_factor=float(factor),
                 derived=result != "u",
