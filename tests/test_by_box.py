@@ -287,7 +287,6 @@ def test_charges_take_one_sum(ends, size, rng, space, to_space, to_host, monkeyp
     counted, summed = [], one_sum.sum_once
     monkeypatch.setattr(one_sum, "sum_once", lambda *a, **k: counted.append(1) or summed(*a, **k))
     monkeypatch.setattr(by_box, "sum_once", None)
-    monkeypatch.setattr(by_box, "strains_of", None)
     found = parki.vjp("laplace", x, x, to_space(q), options, **more)
     assert len(counted) == 1
     for name, array in expected.items():

@@ -23,17 +23,12 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.one_sum import OneSum
-from parki.ewald.far.pairings import SYMBOLS, parts_of
-from parki.ewald.far.strain import FarStrain, of_modes_alone
+from parki.ewald.far.pairings import SYMBOLS
+from parki.ewald.far.strain import of_modes_alone
 from parki.ewald.geometry.own_boxes import OwnBox
 from parki.ewald.lattice import rows_of, whole_of
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
-from parki.ewald.pipeline.ewald_sum import EwaldSum
-from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.one_shot import sum_once
-from parki.ewald.pipeline.setup import cloud_on_grid
-from parki.ewald.pipeline.stages import Stages
-from parki.ewald.points import Cloud, result_rows, take_cloud
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity
 from parki.ewald.sums.record import Interaction
@@ -149,22 +144,22 @@ def by_lattice(
     moments = [
         (slopes[:, None].astype(np.float64) * points).sum(axis=-1) for points, slopes in moves
     ]
-    known = [each.sum(axis=1).reshape(3, 3) for each in strains]
-    derivative = to_host(reduce(sub, moments, reduce(add, known, np.zeros_like(moments[0]))))
+    gains, left = [*strains], dict[str, AnyArray]()
     one, dens = one.of_all_sources(), ranks.all_columns(dens)
-    if one.trg.size and dens.size and any(options.periodic):
-        left = dict[str, AnyArray]()
-        for name, weights in values.items():
-            if name == "u" and known:
-                continue
-            if name == "u" and _strains(one.kind):
-                derivative += _by_strains(one, dens, weights)
-            elif back := _transposed(one, name):
-                derivative += _by_strains(back, weights, dens)
-            else:
-                left[name] = weights
-        if left:
-            derivative += _differences(one, dens, left, straight)
+    summed = one.trg.size and dens.size and any(options.periodic)
+    for name, weights in values.items() if summed else ():
+        if name == "u" and strains:
+            continue
+        if name == "u" and _strains(one.kind):
+            gains.append(by_strains(one, dens, weights))
+        elif back := _transposed(one, name):
+            gains.append(by_strains(back, weights, dens))
+        else:
+            left[name] = weights
+    total = reduce(add, [each.sum(axis=1).reshape(3, 3) for each in gains], 0.0)
+    derivative = to_host(reduce(sub, moments, total))
+    if left:
+        derivative = derivative + _differences(one, dens, left, straight)
     return by_vectors(ranks.sum(derivative), options)
 
 
@@ -198,15 +193,37 @@ def _transposed(one: OneSum, name: str) -> OneSum | None:
     return back if _strains(kind) else None
 
 
-def _by_strains(one: OneSum, dens: AnyArray, values: AnyArray) -> Array:
-    """Return the derivative by strains of points and box, of one system after the other."""
-    total = np.zeros((3, 3))
+def by_strains(
+    one: OneSum,
+    dens: AnyArray,
+    values: AnyArray,
+    want: str | tuple[str, ...] = "grad_u",
+) -> Any:
+    """Return what values times "u" gain by strains, (9, systems), for densities that add up.
+
+    Systems are summed one after the other. ``want`` are results of a sum that was placed at these
+    points before, with "grad_u".
+    """
+    gains = list[AnyArray]()
     for alone, t, s in one.by_system():
-        total += sum(strains_of(alone, dens[..., s], values[..., t]))
-        if alone.options.dl_mean == "flux" and alone.kind.normals:
-            change = _flux(alone, dens[..., s], values[..., t])
-            total += change / np.linalg.det(vectors_of(alone.options))
-    return total
+        density, weights, options = dens[..., s], values[..., t], alone.options
+        shape = alone.kind.density_shape(density.shape[-1])
+        gain = sum_once(
+            alone.kind.name,
+            alone.trg,
+            alone.src,
+            density.reshape(len(density), *shape),
+            alone.norms,
+            options,
+            want=want,
+            exclude=alone.labels,
+            weights=weights,
+        ).sum(axis=0)
+        if options.dl_mean == "flux" and alone.kind.normals:
+            change = _flux(alone, density, weights) / np.linalg.det(vectors_of(options))
+            gain = gain + np.asarray(change.reshape(9, 1), like=gain)
+        gains.append(gain)
+    return gains[0] if len(gains) == 1 else np.concatenate(gains, axis=1)
 
 
 def _differences(one: OneSum, dens: AnyArray, values: dict[str, AnyArray], straight: bool) -> Array:
@@ -245,7 +262,7 @@ def _differences(one: OneSum, dens: AnyArray, values: dict[str, AnyArray], strai
 def _flux(one: OneSum, dens: AnyArray, values: AnyArray) -> Array:
     """Return the change of the mean without flux by a strain of the points alone, as given.
 
-    That is times the volume, which `strains_of` strains, too.
+    That is times the volume, which `by_strains` strains, too.
     """
     arrays = one.trg, one.src, one.norms
     trg, src, norms = (np.asarray(to_host(array), dtype=np.float64) for array in arrays)
@@ -263,58 +280,3 @@ def vectors_of(options: EwaldOptions) -> Array:
     if rows is None:
         rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(box))
     return whole_of(rows)
-
-
-def strains_of(
-    one: OneSum,
-    dens: AnyArray,
-    values: AnyArray,
-    want: str | tuple[str, ...] = "grad_u",
-) -> list[Array]:
-    """Return the derivatives by strains of points and box for each density, of one system.
-
-    ``want`` are results of a sum that was placed at these points before, with "grad_u".
-    """
-    # By the pipeline that the derivative by targets leaves, whose sum is this one.
-    kernel = one.kind.name
-    density = dens[0].reshape(one.kind.density_shape(dens.shape[-1]))
-    cloud = take_cloud(kernel, one.trg, one.src, one.norms, one.options, exclude=one.labels)
-    placed = EwaldSum(OneDevice(), kernel, cloud, want, one_shot=True)
-    placed.density(density)  # which refuses impossible ones
-    with placed.access():
-        placed.place()
-        inside, suited = placed.validate_pending()
-        placed = placed.committed(inside=inside, suited=suited)
-        pipeline = cast(OneDevice, placed.pipeline)
-        if pipeline.setup is None:
-            return [np.zeros((3, 3)) for _ in dens]
-        task, stages = placed.task, cast(Stages, pipeline.stages)
-        stages.prepare_strain()
-        on_grid = cloud_on_grid(task, pipeline.setup.solver_box, placed.points)
-        rotation = task.order.matrix
-        pairs = zip(placed.to_solver(dens), task.order.to_solver(values), strict=True)
-        strains = [_strained(stages, on_grid, density, weights) for density, weights in pairs]
-    placed.cache_setup()
-    return [rotation.T @ strain @ rotation for strain in strains]
-
-
-def _strained(stages: Stages, on_grid: Cloud, dens: AnyArray, weights: AnyArray) -> Array:
-    """Return the derivative by strains for a density and values, in the pipeline's axes.
-
-    ``on_grid`` are the points as the far field takes them.
-    """
-    p2p, task, count = stages.p2p, stages.setup.task, weights.shape[1]
-    rows, values = (task.xp.ascontiguousarray(each, dtype=task.dtype) for each in (dens, weights))
-    sizes = {name: result_rows(task.kernel, name) for name in task.want} | {"strain": 9}
-    results = {n: np.empty_like(values, shape=(1, size, count)) for n, size in sizes.items()}
-    p2p.apply(rows[None], p2p.buffer(p2p.rows), results, weights=values[None])
-    near = to_host(results["strain"][0].sum(axis=1, dtype=np.float64)).reshape(3, 3)
-    of_targets, of_sources = stages.faxen.faxen_factors if stages.faxen else (None, None)
-    parts = parts_of(task.sum, rows, on_grid.arrays.get("norms"), of_sources)
-    far_strain = cast(FarStrain, stages.far_strain)
-    far = far_strain(on_grid.trg, values, on_grid.src, parts, of_targets and of_targets["u"])
-    constant = {"u": np.zeros_like(weights)}
-    if stages.gauge is not None:
-        stages.gauge.add(dens, constant)
-    total = float((weights * constant["u"]).sum(dtype=np.float64))
-    return np.asarray(near + far - total * np.eye(3))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.derivatives.by_box import strains_of
+from parki.ewald.derivatives.by_box import by_strains
 from parki.ewald.derivatives.charges import Charges
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.one_sum import OneSum
@@ -289,12 +289,9 @@ def _strains_of_dipoles(
     one = OneSum(
         SUMS[kind], options=options, trg=x, src=x, norms=widths, labels=labels, systems=systems
     )
-    strains = []
-    for alone, members, _ in one.by_system():
-        weights = np.concatenate([q[None, members], -d[:, members]])[:, None]
-        dens = _moving(kind, q[members], d[:, members])
-        strains.append(sum(strains_of(alone, dens, weights, want=("u", "grad_u"))))
-    return np.array(strains)
+    weights = np.concatenate([q[None], -d])[:, None]
+    gains = by_strains(one, _moving(kind, q, d), weights, want=("u", "grad_u"))
+    return np.asarray(to_host(gains)).T.reshape(-1, 3, 3)
 
 
 def _moving(kind: str, q: AnyArray, d: AnyArray) -> AnyArray:

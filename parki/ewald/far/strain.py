@@ -18,15 +18,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from parki.cells.sorted_points import SortedPoints
 from parki.ewald.far.convolution import Block, Changed, StrainTables
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.mesh import Fields
+from parki.ewald.far.p2g import P2G
 from parki.ewald.far.pairings import SYMBOLS, Parts, Waves, along, field_at
 from parki.ewald.far.spreading import place_sources
 from parki.ewald.split.protocol import Split
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Interaction
-from parki.interchange import to_host
 from parki.typing import AnyArray
 
 MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on a device
@@ -160,24 +161,27 @@ class FarStrain:
 
     def __call__(
         self,
-        trg: AnyArray,
+        targets: SortedPoints,
         weights: AnyArray,
-        src: AnyArray,
+        sources: SortedPoints,
         parts: Parts,
         faxen_factor: Any = None,
     ) -> Any:
         """Return the derivative of ``w.u`` by strains, shape (3, 3), of the far field.
 
-        Points are wrapped, and they and the normals are in solver units. Densities and normals
-        do not change. ``faxen_factor`` is for targets what it is for sources in `parts_of`. Rows
-        and columns of free axes mean nothing.
+        Points are those of the mesh, of one system, and parts are sorted as they are. Densities
+        and normals do not change. ``faxen_factor`` is for targets what it is for sources in
+        `parts_of`. Rows and columns of free axes mean nothing. Tables are there: see `prepare`.
         """
-        self.prepare()
         xp, many, ends = self.fgc.xp, len(weights), parts.ends
         of_targets = weights
         if faxen_factor is not None:
             of_targets = xp.concatenate([weights, weights * faxen_factor])
-        hats = self._spread(trg, of_targets), self._spread(src, xp.concatenate(parts))
+        at_sources = at_targets = place_sources(self.mesh, sources.points)
+        if targets is not sources:
+            at_targets = place_sources(self.mesh, targets.points)
+        of_targets, of_sources = targets.sort(of_targets), xp.concatenate(parts)
+        hats = self._spread(at_targets, of_targets), self._spread(at_sources, of_sources)
         total, slopes = xp.zeros(()), xp.zeros((3, 3))
         for block in self.fgc.whole:
             for part in self._parts(block):
@@ -196,13 +200,13 @@ class FarStrain:
                             slope = slope + (by * moves[b]).sum(axis=0)
                     slope = 2 * k * modes.slope * value + modes.multiplier * slope.real
                     slopes[:, b] -= xp.stack([(other * slope).sum() for other in modes.k])
-        return self.unit * to_host(slopes - total * xp.eye(3))
+        return self.unit * (slopes - total * xp.eye(3))
 
-    def _spread(self, points: AnyArray, rows: AnyArray) -> Any:
-        """Return the transforms of rows (rows, N) at wrapped points; planes are padded later."""
-        xp, p2g = self.fgc.xp, place_sources(self.mesh, points)
+    def _spread(self, p2g: P2G, rows: AnyArray) -> Any:
+        """Return the transforms of rows (rows, N) of placed points; planes are padded later."""
+        xp = self.fgc.xp
         hats = xp.empty((len(rows), *self.mesh.padding.modes), dtype=self.fgc.complex_type)
-        buffer = xp.empty((1, points.shape[1]), dtype=self.mesh.dtype)
+        buffer = xp.empty((1, rows.shape[1]), dtype=self.mesh.dtype)
         for row, into in zip(rows, hats, strict=True):
             grid = p2g.apply(xp.ascontiguousarray(row[None]), buffer)
             self.fgc.transforms.real(grid, into[None])

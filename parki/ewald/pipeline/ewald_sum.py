@@ -333,12 +333,14 @@ class EwaldSum:
         values: AnyArray,
         watch: Watch,
         motion: NDArray[np.float64] | None = None,
+        weights: AnyArray = None,
     ) -> None:
         """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources).
 
         "strain" of shape (k, 9, systems), if it is among them, takes what dens.u gains by strains
         of points and box: see `Stages.run`. With a ``motion`` (3, 3) results are how they change
-        along the strain ``dx = motion x``: see `Stages.run_changed`.
+        along the strain ``dx = motion x``: see `Stages.run_changed`. With ``weights`` of "u", of
+        one system, "strain" is the only result: see `Stages.run_strains`.
         """
         task, pipeline, order = self.task, self.pipeline, self.task.order
         if task.flux and not self._flux_seen:
@@ -349,9 +351,13 @@ class EwaldSum:
             return
         rows = {**rows}
         strain = rows.pop("strain", None)
-        parts = rows if task.want == (*rows,) else stress.split(rows, task.want, task.xp)
+        as_wanted = task.want == (*rows,) or weights is not None
+        parts = rows if as_wanted else stress.split(rows, task.want, task.xp)
         results = parts if strain is None else {**parts, "strain": strain}
-        if motion is None:
+        if weights is not None:
+            of_weights = order.to_solver(weights)
+            pipeline.apply_strains(self.to_solver(values), of_weights, strain)
+        elif motion is None:
             pipeline.apply(self.to_solver(values), results, watch)
         else:
             in_order = order.matrix @ motion @ order.matrix.T

@@ -89,24 +89,26 @@ class OneDevice(PlacedOnDevice):
         self, dens: AnyArray, results: dict[str, AnyArray], motion: NDArray[np.float64]
     ) -> None:
         """Overwrite results with changes along a strain: see `Stages.run_changed`."""
-        stages, capacity = cast(Stages, self.stages), self.capacity
-        space, strained = stages.setup.task.space, "strain" in results
-        stages.prepare_strain(strained)
-        xp, outputs = space.array_module, results
-        if capacity is not None:
-            dens, outputs = capacity.densities(xp, dens), capacity.results(xp, results)
+        stages = cast(Stages, self.stages)
+        stages.prepare_strain("strain" in results)
 
         def work(arrays: dict[str, Any]) -> None:
             changed = {name: arrays[name] for name in results}
             stages.run_changed(arrays["dens"], changed, arrays["motion"])
 
-        inputs = {"dens": dens, "motion": xp.asarray(motion)}
-        key = f"changes of {len(dens)}: {', '.join(results)}", False
-        self.applications.repeat(space, key, work, inputs, outputs)
-        if capacity is not None:
-            for name, array in results.items():
-                if name != "strain":
-                    array[...] = outputs[name][..., : array.shape[-1]]
+        inputs = {"dens": dens, "motion": stages.setup.task.xp.asarray(motion)}
+        self.repeated(f"changes of {len(dens)}: {', '.join(results)}", work, inputs, results)
+
+    def apply_strains(self, dens: AnyArray, weights: AnyArray, strain: AnyArray) -> None:
+        """Overwrite ``strain`` with what w.u gains by strains: see `Stages.run_strains`."""
+        stages = cast(Stages, self.stages)
+        stages.prepare_strain()
+
+        def work(arrays: dict[str, Any]) -> None:
+            stages.run_strains(arrays["dens"], arrays["weights"], arrays["strain"])
+
+        inputs = {"dens": dens, "weights": weights}
+        self.repeated(f"strains of {len(dens)} with weights", work, inputs, {"strain": strain})
 
     def recorded(self, many: int) -> Replay | None:
         """Return the graph of an application to ``many`` densities, if there is one."""

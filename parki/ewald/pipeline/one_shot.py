@@ -31,6 +31,7 @@ def place_and_sum(
     tensors: AnyArray = None,
     strained: bool = False,
     motion: NDArray[np.float64] | None = None,
+    weights: AnyArray = None,
 ) -> tuple[EwaldSum, Any]:
     """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
 
@@ -49,18 +50,22 @@ def place_and_sum(
             pipeline.counts = invalid
         several = values if values.ndim > 2 else values[None]
         shapes, many = placed.shapes(values.shape[:-2]), len(several)
-        results = check_outputs(None, placed.want, shapes, values, task.space)
-        rows = {n: a.reshape(many, placed.sizes[n], a.shape[-1]) for n, a in results.items()}
-        if strained:
+        results, rows = dict[str, AnyArray](), dict[str, AnyArray]()
+        if weights is None:
+            results = check_outputs(None, placed.want, shapes, values, task.space)
+            rows = {n: a.reshape(many, placed.sizes[n], a.shape[-1]) for n, a in results.items()}
+        if strained or weights is not None:
             count = placed.systems.count if placed.systems else 1
             rows["strain"] = task.xp.empty((many, 9, count))
-        placed.overwrite(rows, several, unwatched, motion)
+        placed.overwrite(rows, several, unwatched, motion, weights)
         if invalid is not None and invalid.any_found():
             check_values("dens", values, task.sum.density_shape(placed.counts[1]), task.mixed)
         inside, suited = placed.validate_pending()
         seen = placed.committed(inside=inside, suited=suited)
         if seen.pipeline is not placed.pipeline:
-            seen.overwrite(rows, several, unwatched, motion)
+            seen.overwrite(rows, several, unwatched, motion, weights)
+        if weights is not None:
+            return seen, rows["strain"]
         summed = (*results.values(),)
         summed = as_given(summed[0] if isinstance(placed.want, str) else summed, dens)
         return seen, (summed, rows["strain"]) if strained else summed
@@ -80,6 +85,7 @@ def sum_once(
     tensors: AnyArray = None,
     strained: bool = False,
     motion: NDArray[np.float64] | None = None,
+    weights: AnyArray = None,
     extents: NDArray[np.float64] | None = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
@@ -88,6 +94,8 @@ def sum_once(
     Takes what `parki.stokes_sl` and `EwaldSum` take. If ``strained``, return also what dens.u gains
     by strains of points and box, shape (k, 9, systems): see `Stages.run`. With a ``motion``, shape
     (3, 3), return how results change along the strain ``dx = motion x``: see `Stages.run_changed`.
+    With ``weights`` of "u", shape (k, rows, Nt), of one system, return nothing but what these times
+    "u" gain by strains, shape (k, 9, 1).
     With ``extents``, between which the points are, all values were looked at: see `Cloud`.
     """
     with ranks.collective("sum"), read_once():
@@ -112,6 +120,7 @@ def sum_once(
             tensors=tensors,
             strained=strained,
             motion=motion,
+            weights=weights,
         )
     placed.cache_setup()
     return result

@@ -177,6 +177,13 @@ class Pipeline:
         """
         raise NotImplementedError
 
+    def apply_strains(self, dens: AnyArray, weights: AnyArray, strain: AnyArray) -> None:
+        """Overwrite ``strain`` (k, 9, 1) with what weights of "u" times "u" gain by strains.
+
+        In the order of axes of the pipeline.
+        """
+        raise NotImplementedError
+
     @property
     def lists(self) -> PairLists | None:
         """The lists of pairs, on a device."""

@@ -16,6 +16,7 @@ from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Constants, PlaneModes
 from parki.ewald.far.p2g import P2G
+from parki.ewald.far.pairings import parts_of
 from parki.ewald.far.spreading import place_sources
 from parki.ewald.far.strain import FarStrain
 from parki.ewald.near.p2p import P2P
@@ -233,6 +234,32 @@ class Stages:
                 strain[place] += self._by_system(pairs[place])
         for name, array in results.items():
             array[...] = near[name]
+
+    def run_strains(self, dens: AnyArray, weights: AnyArray, strain: AnyArray) -> None:
+        """Overwrite ``strain`` (k, 9, 1) with what w.u gains by strains, for weights w of "u".
+
+        The weights (k, rows, targets) are of as many densities, of one system, which stay as they
+        are, as normals do. See `run`; `prepare_strain` was called.
+        """
+        task, xp, real = self.setup.task, self.p2p.sources.xp, self.p2p.dtype
+        far, targets, sources = cast(FarStrain, self.far_strain), self.g2p.targets, self.p2g.sources
+        rows, values = (xp.ascontiguousarray(each, dtype=real) for each in (dens, weights))
+        shape = len(dens), self.sizes["trg"][1]
+        sizes = {name: result_rows(task.kernel, name) for name in task.want} | {"strain": 9}
+        near = {n: xp.empty((shape[0], size, shape[1]), dtype=real) for n, size in sizes.items()}
+        self.p2p.apply(rows, self._buffer(len(dens)), near, weights=values)
+        of_targets, factor = self.faxen.faxen_factors if self.faxen else (None, None)
+        if factor is not None and factor.shape[-1] > 1:
+            factor = sources.sort(xp.broadcast_to(factor, rows.shape[1:]))
+        for place, (density, w) in enumerate(zip(rows, values, strict=True)):
+            norms = self.p2g.arguments["norms"]
+            parts = parts_of(task.sum, sources.sort(density), norms, factor)
+            far_field = far(targets, w, sources, parts, of_targets and of_targets["u"])
+            strain[place] = far_field.reshape(9, 1) + self._by_system(near["strain"][place])
+            constant = {"u": xp.zeros_like(weights[place])}
+            if self.gauge is not None:
+                self.gauge.add(dens[place], constant)
+            strain[place, ::4] -= self._by_system(weights[place] * constant["u"]).sum(axis=0)
 
     def _by_system(self, rows: AnyArray) -> Any:
         """Return the sums of rows (rows, targets) over each system, in double precision."""
