@@ -138,7 +138,7 @@ def _of_symmetric(
     one = "dens" in points and points["dens"].ndim == axes(kernel)["dens"]
     if not one or {"src", "norms"} & points.keys() or not points["dens"].size:
         return None
-    if left and ({*left} != {"trg"} or "box" in names or not symmetric.moves(kernel)):
+    if left and ({*left} != {"trg"} or not symmetric.moves(kernel)):
         return None
     if names == ("dens",) or not symmetric.is_symmetric(kernel, options, batch, frozenset(names)):
         return None

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.derivatives.by_box import by_vectors
+from parki.ewald.derivatives.by_box import by_strains, by_vectors
 from parki.ewald.derivatives.one_sum import OneSum, Steps, SumOfPoints, all_rows
 from parki.ewald.far.strain import of_modes_alone
 from parki.ewald.geometry.own_boxes import Batch
@@ -87,23 +87,31 @@ def pulled(
         motion=motion,
     )
     strain: AnyArray = None
-    if move is not None and readable(SUMS[kernel]):
-        fields = _read(sums, move, [values, q])
-    elif move is not None:
-        fields = _moved(sums, move)
+    if move is not None:
+        weights = [values, q][: len(sums.dens)]
+        reads = readable(SUMS[kernel])
+        fields = _read(sums, move, weights) if reads else _moved(sums, move)
+        if "box" in names:
+            strain = (1 if factor is None else 2) * _strains(sums, move, weights)
     elif "box" in names:
         fields, strain = sums.strained()
+        strain = strain if factor is None else factor * strain
     else:
         fields = sums.summed()
     return derivatives(
-        options,
-        inputs,
-        values,
-        fields=fields,
-        factor=factor,
-        strain=strain if factor is None or strain is None else factor * strain,
-        names=names,
+        options, inputs, values, fields=fields, factor=factor, strain=strain, names=names
     )
+
+
+def _strains(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> AnyArray:
+    """Return what weights times how "u" changes where sources move gain by strains, (9, systems).
+
+    Sources that move are dipoles. Moves stay as they are, and densities add up.
+    """
+    x, kernel = sums.trg, SUMS[sums.kernel].dipoles
+    one = OneSum(SUMS[kernel], options=sums.options, trg=x, src=x, norms=None, systems=sums.systems)
+    dipoles = sums.dens.reshape(len(sums.dens), 1, -1) * move
+    return by_strains(one, dipoles, np.stack(weights).reshape(len(weights), 1, -1))
 
 
 def _read(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> list[dict[str, AnyArray]]:
@@ -118,7 +126,7 @@ def _read(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> list[di
         kind, options=sums.options, trg=x, src=x, norms=None, systems=cast(Any, sums.systems)
     )
     addends = slopes_of_moved(kind)
-    for dens, weight in zip(sums.dens, weights, strict=False):
+    for dens, weight in zip(sums.dens, weights, strict=True):
         w = weight.reshape(-1, count)
         of_slopes = (w[:, None] * move).reshape(-1, count)
         cloud = {"points": x, "trg": move, "src": move, "u": w, "grad_u": of_slopes}
