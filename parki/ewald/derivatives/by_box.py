@@ -199,7 +199,7 @@ def by_strains(
     values: AnyArray,
     want: str | tuple[str, ...] = "grad_u",
 ) -> Any:
-    """Return what values times "u" gain by strains, (9, systems), for densities that add up.
+    """Return the derivatives by strains (9, systems) of values times "u" of densities, added up.
 
     Systems are summed one after the other. ``want`` are results of a sum that was placed at these
     points before, with "grad_u".

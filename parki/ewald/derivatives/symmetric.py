@@ -104,9 +104,9 @@ def pulled(
 
 
 def _strains(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> AnyArray:
-    """Return what weights times how "u" changes where sources move gain by strains, (9, systems).
+    """Return the derivatives by strains (9, systems) of weights times changes of "u", added up.
 
-    Sources that move are dipoles. Moves stay as they are, and densities add up.
+    Sources move, which makes them dipoles. Moves do not change.
     """
     x, kernel = sums.trg, SUMS[sums.kernel].dipoles
     one = OneSum(SUMS[kernel], options=sums.options, trg=x, src=x, norms=None, systems=sums.systems)

@@ -169,8 +169,8 @@ class FarStrain:
     ) -> Any:
         """Return the derivative of ``w.u`` by strains, shape (3, 3), of the far field.
 
-        Points are those of the mesh, of one system, and parts are sorted as they are. Densities
-        and normals do not change. ``faxen_factor`` is for targets what it is for sources in
+        The mesh has sorted the points, of one system, and parts are in their order. Densities and
+        normals do not change. ``faxen_factor`` is for targets what it is for sources in
         `parts_of`. Rows and columns of free axes mean nothing. Tables are there: see `prepare`.
         """
         xp, many, ends = self.fgc.xp, len(weights), parts.ends

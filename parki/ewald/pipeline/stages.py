@@ -238,8 +238,8 @@ class Stages:
     def run_strains(self, dens: AnyArray, weights: AnyArray, strain: AnyArray) -> None:
         """Overwrite ``strain`` (k, 9, 1) with what w.u gains by strains, for weights w of "u".
 
-        The weights (k, rows, targets) are of as many densities, of one system, which stay as they
-        are, as normals do. See `run`; `prepare_strain` was called.
+        The weights (k, rows, targets) are of as many densities, of one system. These and normals
+        do not change. See `run`; `prepare_strain` was called.
         """
         task, xp, real = self.setup.task, self.p2p.sources.xp, self.p2p.dtype
         far, targets, sources = cast(FarStrain, self.far_strain), self.g2p.targets, self.p2g.sources
