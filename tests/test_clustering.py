@@ -52,8 +52,7 @@ def test_uniform_points(n, box, same):
 
 def test_structure():
     density = pair_density(sphere(2000), sphere(2000), BOX)
-    assert density.scales.shape == density.enhancement.shape == (LEVELS + 1,)
-    assert np.all(np.diff(density.scales) < 0) and density.scales[0] == 1
+    assert density.enhancement.shape == (LEVELS + 1,)
     assert np.all(np.diff(density.enhancement) >= 0) and density.enhancement[0] >= 1
     # Between two scales the larger value holds; beyond the ends the outermost.
     assert density.at(10) == density.enhancement[0]

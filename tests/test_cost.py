@@ -160,7 +160,7 @@ def test_sources_near_the_targets_of_a_multiprocessor(uniform):
     cutoff, n = 0.05, 40_000
 
     def read(targets, sources):
-        around = np.outer((targets, sources), np.ones(uniform.scales.size))
+        around = np.outer((targets, sources), np.ones(uniform.enhancement.size))
         density = replace(uniform, around=around)
         return problem(density, targets=n, sources=n).read(cutoff)
 

@@ -87,7 +87,7 @@ def test_on_a_device(case):
     periodicity, tolerance, dtype, cells, points, reach, gigabytes = case
     dtype, n = np.dtype(dtype), 4_000_000
     machine = machines.of_file(machines.shipped("h200.json"), dtype.name)
-    density = PairDensity(2.0 ** -np.arange(10), np.ones(10), np.ones((2, 10)), 1 / n)
+    density = PairDensity(np.ones(10), np.ones((2, 10)), 1 / n)
     usual, lattice = "tile", Lattice(np.ones(3), periodicity)
     problem = Problem(
         "stokes_comb", ("u",), "prolate", lattice, tolerance, density, n, n,

@@ -69,15 +69,12 @@ class SolverBox:
         In solver units.
     unit : float
         The solver's unit of length in the user's unit.
-    length : float
-        Cube root of the box's volume in the user's unit.
     numbers : LatticeNumbers or None
         Where other tilts need no other launches: all that kernels read of them.
     """
 
     lattice: Lattice
     unit: float = 1.0
-    length: float = 1.0
     numbers: LatticeNumbers | None = field(default=None, compare=False)
 
     @classmethod
@@ -99,9 +96,7 @@ class SolverBox:
         lattice = user_lattice.over(unit)
         if before is not None:
             lattice = lattice.following(before.lattice)
-        if lattice.enclosed is not None:
-            length = lattice.length * unit  # of what encloses these and others
-        solver_box = cls(lattice, unit, length)
+        solver_box = cls(lattice, unit)
         if any(lattice.deforms) or lattice.enclosed is not None:
             numbers = before.numbers if before and before.takes(solver_box) else None
             solver_box = replace(solver_box, numbers=numbers or LatticeNumbers(task.space))
@@ -126,6 +121,11 @@ class SolverBox:
     def basis_on(self, space: ExecutionSpace, dtype: DTypeLike) -> Any:
         """Return the basis as an array of a space."""
         return self.constant(space, "basis", lambda solver_box: solver_box.lattice.basis, dtype)
+
+    @property
+    def length(self) -> float:
+        """Cube root of the box's volume, in the user's unit; or of what encloses all boxes."""
+        return self.lattice.length * self.unit
 
     @cached_property
     def factor(self) -> float:

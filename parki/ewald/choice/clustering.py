@@ -23,7 +23,10 @@ from parki.typing import AnyArray
 
 # Points of a sample. A sample of systems is WHOLE times as large and has whole systems.
 SAMPLE, WHOLE = 16384, 8
+# Edges of the cells in which pairs are counted, in units of the cube root of the box's volume.
 LEVELS = 9
+SCALES = [2.0**-level for level in range(LEVELS, -1, -1)]
+LOGARITHMS = np.log(SCALES).tolist()
 # Where the two sets of cells begin along each axis, in edges of their largest cell. A cluster cut
 # by faces of one set is whole in the other, as a third of 2^-n is not near a multiple of 2^-m. No
 # large cell ends in the middle of the box, where clusters lie most often.
@@ -45,56 +48,47 @@ _SPREAD = ((np.arange(_LOW + 1)[:, None] >> np.arange(_BITS) & 1) << 3 * np.aran
 
 @dataclass(frozen=True)
 class PairDensity:
-    """Density of (target, source) pairs relative to uniform points, by scale.
+    """Density of (target, source) pairs relative to uniform points, by scale: the largest first.
 
     Attributes
     ----------
-    scales : ndarray, shape (n,)
-        Edge lengths of the cells in which pairs were counted, decreasing, in units of the cube
-        root of the box's volume.
-    enhancement : ndarray, shape (n,)
+    enhancement : ndarray, shape (LEVELS + 1,)
         Pairs of different points found within a cell, over the uniform number; at least 1, unless
         targets and sources are apart.
-    around : ndarray, shape (2, n)
+    around : ndarray, shape (2, LEVELS + 1)
         Density of targets, and of sources, in the cells that hold pairs, over the mean density; at
         least 1.
     self_pairs : float
         Probability that a target's partner is the same point: 1/N where targets are sources.
     """
 
-    scales: NDArray[np.float64]
     enhancement: NDArray[np.float64]
     around: NDArray[np.float64]
     self_pairs: float
 
     @cached_property
-    def _table(self) -> tuple[list[float], list[float], list[float], list[list[float]]]:
-        """Scales and enhancements by increasing scale; logarithms of them, and of ``around``."""
-        scales, values = self.scales[::-1], self.enhancement[::-1]
-        logarithms = np.log([values, *self.around[:, ::-1]]).tolist()
-        return scales.tolist(), values.tolist(), np.log(scales).tolist(), logarithms
+    def _table(self) -> tuple[list[float], list[list[float]]]:
+        """Enhancements by increasing scale; and logarithms of them, and of ``around``."""
+        values = self.enhancement[::-1]
+        return values.tolist(), np.log([values, *self.around[:, ::-1]]).tolist()
 
     @cached_property
     def _smallest(self) -> list[int]:
         """The place of the smallest scale that was read, by increasing scale, plus 1."""
-        return [len(self.scales) + 1]
+        return [len(SCALES) + 1]
 
     @property
     def read(self) -> int:
         """How many scales, the largest ones, have been read."""
-        return min(len(self.scales) + 1 - self._smallest[0], len(self.scales))
+        return min(len(SCALES) + 1 - self._smallest[0], len(SCALES))
 
     def down_to(self, read: int) -> bytes:
         """Return all numbers of this many scales, the largest ones."""
-        arrays = self.scales, self.enhancement, *self.around
-        return b"".join(each[:read].tobytes() for each in arrays)
+        return b"".join(each[:read].tobytes() for each in (self.enhancement, *self.around))
 
     def at_least(self, other: PairDensity) -> PairDensity:
         """Return the larger one of two densities at each scale."""
-        if not np.array_equal(self.scales, other.scales):
-            return self
         return PairDensity(
-            self.scales,
             np.maximum(self.enhancement, other.enhancement),
             np.maximum(self.around, other.around),
             max(self.self_pairs, other.self_pairs),
@@ -105,8 +99,8 @@ class PairDensity:
 
         Beyond the largest cell it is the value of that cell, since it falls with the scale.
         """
-        scales, values, _, _ = self._table
-        index = bisect_right(scales, scale)
+        values, _ = self._table
+        index = bisect_right(SCALES, scale)
         self._smallest[0] = min(self._smallest[0], index)
         return max(1.0, *values[max(index - 1, 0) : index + 1])
 
@@ -121,8 +115,7 @@ class PairDensity:
 
     def _between(self, radius: float) -> list[float]:
         """Return the enhancement and the densities around pairs, between the scales."""
-        _, _, scales, rows = self._table
-        scale = math.log(EDGE * radius)
+        (_, rows), scales, scale = self._table, LOGARITHMS, math.log(EDGE * radius)
         index = min(max(bisect_right(scales, scale), 1), len(scales) - 1)
         self._smallest[0] = min(self._smallest[0], index)
         part = (scale - scales[index - 1]) / (scales[index] - scales[index - 1])
@@ -169,7 +162,6 @@ def pair_density(
         ids = [own, others]
     same = trg.shape == src.shape and (trg is src or np.array_equal(sample_t, sample_s))
     clouds = [sample_s] if same else [sample_s, sample_t]
-    scales = 2.0 ** -np.arange(LEVELS + 1.0)
     places = [cloud * (2.0**LEVELS / unit) for cloud in clouds]
     densities = [_counted(places, offset * 2.0**LEVELS, same, ids) for offset in OFFSETS]
     # Clustering is measured up to a scale and only grows below it.
@@ -180,7 +172,7 @@ def pair_density(
         values[0] = np.fmax(ratios[0, np.maximum.accumulate(known)], LEAST_APART)
     count = systems.count if systems else 1
     self_pairs = count / max(1, src.shape[1]) if same else 0.0
-    return PairDensity(scales, values[0], values[1:], self_pairs)
+    return PairDensity(values[0], values[1:], self_pairs)
 
 
 def _counted(

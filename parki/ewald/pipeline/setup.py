@@ -78,8 +78,9 @@ class Setup:
         problem = chosen.problem
         if solver_box.numbers is not None:  # other parameters take others
             solver_box = replace(solver_box, numbers=LatticeNumbers(task.space))
-        scale = solver_box.length / solver_box.unit  # from the parameters' unit to the solver's
-        lattice, cutoff = solver_box.lattice, chosen.cutoff * scale
+        lattice = solver_box.lattice
+        scale = lattice.length  # from the parameters' unit to the solver's
+        cutoff = chosen.cutoff * scale
         steps = chosen.steps[lattice.places(problem.lattice)] * scale
         split = chosen.split.scaled(scale)
         if task.options.expert.radial != "polynomial":
