@@ -227,6 +227,9 @@ def test_parts_that_would_be_wrong():
     for source, result in ((CHARGE, "v"), ((CHARGE,), "u")):
         with pytest.raises(parki.ParkiValueError, match=r"the terms of mine are .* one Source"):
             error_terms_of("mine", POTENTIAL, source, aligned={result: 1})
+    for symbol, source in ((symbols.FLOW, CHARGE), (symbols.CURL, sources.FORCE)):
+        with pytest.raises(parki.ParkiValueError, match=r"the terms of mine are of a source of sh"):
+            error_terms_of("mine", symbol, source, aligned={"u": 1})
     with pytest.raises(parki.ParkiValueError, match=r"family of 'mine' is .* such as always"):
         register("mine", SUMS["laplace"])
 

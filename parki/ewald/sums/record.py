@@ -32,7 +32,7 @@ from parki.ewald.sums.images import (
 from parki.ewald.sums.maps import Map
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.sizes import square
-from parki.ewald.sums.sources import Source, check_sources
+from parki.ewald.sums.sources import Source, check_sources, takes
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.tables import RadialTables, Tables
 from parki.ewald.sums.written import check_pair
@@ -153,6 +153,11 @@ def error_terms_of(
         raise ParkiValueError(
             f"the terms of {name} are of {shown(source)}, aligned for {', '.join(aligned)}; "
             f"expected one Source, and some of {', '.join(_ENDS)}"
+        )
+    if not takes(source, symbol.structure, symbol.components):
+        raise ParkiValueError(
+            f"the terms of {name} are of a source of shape {source.shape} that their symbol does "
+            "not take: docs/adding-a-sum.md lists which go together"
         )
     spread = CURVATURE if source.curvature else GRADIENT if source.gradient else PLAIN
     terms: dict[str, tuple[ErrorTerm, ...]] = {}

@@ -69,8 +69,17 @@ def fit(sources: tuple[Source, ...], structure: str, components: int) -> bool:
     def relative(sources: tuple[Source, ...]) -> list[Source]:
         return [s._replace(decay=s.decay - sources[0].decay, ball=False) for s in sources]
 
-    known = TAKEN.get("curl" if structure == "curl" else components, ())
-    return any(relative(sources) == relative(others) for others in known)
+    return any(relative(sources) == relative(known) for known in _known(structure, components))
+
+
+def takes(source: Source, structure: str, components: int) -> bool:
+    """Return whether a symbol takes a source, perhaps next to others, whatever its decay is."""
+    known = {each for sources in _known(structure, components) for each in sources}
+    return source._replace(decay=0, ball=False) in {each._replace(decay=0) for each in known}
+
+
+def _known(structure: str, components: int) -> tuple[tuple[Source, ...], ...]:
+    return TAKEN.get("curl" if structure == "curl" else components, ())
 
 
 def check_sources(name: str, sources: tuple[Source, ...], structure: str, components: int) -> None:
