@@ -264,6 +264,12 @@ def test_energies_of_tensors():
         parki.torch.energy(points, torch.tensor(q), **how, wall=METAL, voltage=0.3)
     with pytest.raises(VALUE, match="voltage was given, which sums of tensors and of arrays"):
         parki.torch.laplace(points, points, torch.tensor(q), options(voltage=0.3))
+    edges = torch.diag(torch.tensor(BOX, dtype=torch.float64)).requires_grad_()
+    energy = parki.torch.energy(points, torch.tensor(q), wall=METAL, **{**how, "box": edges})
+    with pytest.raises(
+        VALUE, match=r"wrt .box. was given, but wall is \(.metal., .metal.\); between"
+    ):
+        energy.backward()
 
 
 def test_forces_of_tensors_have_derivatives():
@@ -459,7 +465,7 @@ REFUSED = {
     "with an upper wall alone; .* pass wall='metal'": lambda: options((None, "metal")),
     "one is for flows and one for charges": lambda: options(("no-slip", "metal")),
     "two walls need two periodic axes": lambda: options(periodicity=1),
-    "the third length of the box is the distance": lambda: options(box=(1, 1, None)),
+    "but box has no third length, which is the distance": lambda: options(box=(1, 1, None)),
     "voltage is 1, but wall is 'metal'; a voltage is between": lambda: options("metal", voltage=1),
     "voltage is inf; expected the potential": lambda: options(voltage=float("inf")),
     "mean_flow is 'no-flux', but wall is": lambda: options(mean_flow="no-flux"),

@@ -238,7 +238,7 @@ REFUSED = {
     "with an upper wall alone": lambda: options(wall=(None, "no-slip")),
     "two walls need two periodic axes": lambda: parki.EwaldOptions(1, BOX, wall=WALLS),
     "but periodicity is 3": lambda: parki.EwaldOptions(3, BOX, wall=WALLS),
-    "the third length of the box is the distance": lambda: options((1, 1, None)),
+    "but box has no third length, which is the distance": lambda: options((1, 1, None)),
     "mean_flow is 'flux'; expected one of no-gradient": lambda: options(mean_flow="flux"),
     "only two walls leave it open": lambda: options(wall="no-slip", mean_flow="no-flux"),
     "dl_mean is 'flux'": lambda: options(dl_mean="flux"),

@@ -21,7 +21,7 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiValueError, by_words
 from parki.ewald.derivatives import symmetric, vjp
 from parki.ewald.derivatives.by_box import check_box, finer, follows, strained, vectors_of
 from parki.ewald.derivatives.mapped_sum import RADII
@@ -194,7 +194,8 @@ def _pulled_apart(
     try:
         derivatives = derive(looked=False)  # by `passed_on`
     except ParkiValueError:
-        derivatives = derive()  # whose words are of these arguments
+        with by_words({"wrt 'lattice": "wrt 'box"}):  # which is of these arguments
+            derivatives = derive()
     if in_two_roles:
         derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
     if widths:

@@ -128,6 +128,6 @@ def check_between(wall: Any, periodicity: Any, box: Any) -> None:
         )
     if box[2] is None:
         raise ParkiValueError(
-            f"wall is {wall!r}, but box is {box!r}; the third length of the box is the distance of "
-            "both walls: pass a number, such as box=[1, 1, 0.5]"
+            f"wall is {wall!r}, but box has no third length, which is the distance of both walls: "
+            "pass a number, such as box=[1, 1, 0.5]"
         )
