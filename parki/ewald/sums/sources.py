@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import NamedTuple
 
 from parki.errors import ParkiValueError
@@ -74,8 +75,8 @@ def fit(sources: tuple[Source, ...], structure: str, components: int) -> bool:
 
 def takes(source: Source, structure: str, components: int) -> bool:
     """Return whether a symbol takes a source, perhaps next to others, whatever its decay is."""
-    known = {each for sources in _known(structure, components) for each in sources}
-    return source._replace(decay=0, ball=False) in {each._replace(decay=0) for each in known}
+    known = chain.from_iterable(_known(structure, components))
+    return source._replace(decay=0, ball=False) in {other._replace(decay=0) for other in known}
 
 
 def _known(structure: str, components: int) -> tuple[tuple[Source, ...], ...]:
