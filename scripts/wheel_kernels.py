@@ -27,10 +27,10 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.padding import pad
 from parki.ewald.far.spreading import spreading_kernels
 from parki.ewald.lattice import Lattice, lattice
+from parki.ewald.near.near_field import NearField
 from parki.ewald.near.p2p import TOGETHER
 from parki.ewald.near.p2p_kernels import near_kernel, near_kernels, slopes_kernel
 from parki.ewald.near.p2p_labels import label_kernel
-from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.points import RESULTS
@@ -153,24 +153,26 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
     tables = {*own.values, *own.derivatives, *own.tensors, *own.with_values, *own.slopes}
     for degree in range(COMPILED_DEGREES, last + 1, COMPILED_DEGREES):
         radial = RadialTables((table, np.zeros(degree + 1)) for table in tables)
-        pair = Pair(0.1, radial, "staged")
         for periodicity in range(4):
             given = task(kernel, dtype, want, periodicity)
-            yield from near_kernels(given, pair, tile).values()
+            field = NearField(given, 0.1, radial, "staged")
+            yield from near_kernels(field, tile).values()
             if want == ("u",):
                 for many in TOGETHER:
-                    yield near_kernel(given, pair, tile, many=many)
+                    yield near_kernel(field, tile, many=many)
                 if periodicity > 1:
-                    yield near_kernel(task(kernel, dtype, want, periodicity, True), pair, tile)
+                    tilted = task(kernel, dtype, want, periodicity, True)
+                    yield near_kernel(field._replace(task=tilted), tile)
             if want == ("u",) and kernel in IN_BOXES:
-                yield near_kernel(in_boxes(kernel, dtype), pair, tile)
+                yield near_kernel(field._replace(task=in_boxes(kernel, dtype)), tile)
             if want == ("u",) and kernel in EXCLUDE:
-                yield near_kernel(replace(given, labelled=True), pair, tile)
+                labelled = field._replace(task=replace(given, labelled=True))
+                yield near_kernel(labelled, tile)
                 for image in ("nearest", "given"):
                     options = replace(given.options, exclude_image=image)
-                    yield label_kernel(replace(given, options=options), pair)[0]
+                    yield label_kernel(field._replace(task=replace(given, options=options)))[0]
             if want == ("grad_u",) and kernel in BY_BOX and periodicity:
-                yield slopes_kernel(given, pair, tile, strain=True)
+                yield slopes_kernel(field, tile, strain=True)
 
 
 @cache

@@ -215,7 +215,7 @@ def test_variants_of_a_device(case):
     (points, radii, *given), options = given_of(case)
     with costs_of_a_device():
         plan = plan_of(points, radii, tolerance=1e-4, **options)
-        assert plan.pipeline.setup.pair.method == "tile"
+        assert plan.pipeline.setup.near.method == "tile"
         found = plan(np.stack([density(*given)] * 2))
         alone = plan_of(points, radii, "u", tolerance=1e-4, **options)(density(*given))
     promises = plan.promise(density(*given))

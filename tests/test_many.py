@@ -126,7 +126,7 @@ def staged_kernel(kernel, many, dtype, rng):
     plan, _ = make(kernel, 3, np.asarray, rng, dtype=dtype)
     task = plan.task
     tile = near_tile(task.space, "staged", N, 0.0, task.dtype)
-    found = near_kernel(task, plan.setup.pair, tile, many=many)
+    found = near_kernel(plan.setup.near, tile, many=many)
     return found, found.translated.text
 
 

@@ -14,8 +14,8 @@ import parki
 from parki.cells.runs import runs
 from parki.errors import ParkiValueError
 from parki.ewald.lattice import Lattice
+from parki.ewald.near.near_field import NearField
 from parki.ewald.near.p2p import P2P
-from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import Launch, choose_launch
 from parki.ewald.options.variants import CELL_METHODS, P2P_METHODS
@@ -73,9 +73,8 @@ def near_field(
     polynomials = split.radial_polynomials(cutoff, DEGREE)
     evaluator = choose_evaluator(radial, kernel, split, cutoff, DEGREE)
     p2p = P2P(
-        task,
+        NearField(task, cutoff, polynomials, method, evaluator),
         frame,
-        Pair(cutoff, polynomials, method, evaluator),
         on_space if trg is src else 2 * xp.asarray(trg),
         on_space,
         xp.asarray(norms) if kernel in ("stokes_dl", "stokes_comb") else None,

@@ -71,7 +71,7 @@ def test_variants_of_a_device(periodicity):
     with costs_of_a_device():
         spheres = parki.Spheres(points, radii, periodicity=periodicity, box=BOX, tolerance=1e-4)
         setup = spheres._mobility.first.pipeline.setup
-        assert (setup.pair.method, setup.mesh.spread, setup.mesh.gather) == ("tile",) * 3
+        assert (setup.near.method, setup.mesh.spread, setup.mesh.gather) == ("tile",) * 3
         found = spheres.velocities(np.stack([forces, others]))
     for dens, ours in zip((forces, others), found, strict=True):
         exact, _ = mobility(points, radii, dens, 0 * dens, BOX, periodicity)

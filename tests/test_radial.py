@@ -116,7 +116,7 @@ def test_direct_sum(kernel, dtype, periodicity):
     results = {}
     for radial, words in WORDS.items():
         plan = plan_of(kernel, c, radial, periodicity)
-        degree = getattr(plan.setup.pair.evaluator, "degree", 0)
+        degree = getattr(plan.setup.near.evaluator, "degree", 0)
         assert words.format(degree + 1) in plan.describe()
         pot = results[radial] = plan(dens)
         assert pot.dtype == c.src.dtype

@@ -77,9 +77,8 @@ class SlabP2P:
             if solver_box.lattice.periodicity:
                 src, trg = (_from_start(setup, points, start) for points in (src, trg))
         self.p2p = P2P(
-            task,
+            setup.near,
             solver_box,
-            setup.pair,
             trg,
             src,
             norms,

@@ -103,7 +103,7 @@ class Slab(Pipeline):
         counts = self._per_cell(setup, cells)
         # In a tilted box planes of the grid are closer together than steps along the first vector.
         lean = float(solver_box.lattice.edges[0] / solver_box.lattice.widths[0])
-        reach = int(lean * setup.pair.cutoff / mesh.steps[0]) + 1
+        reach = int(lean * setup.near.cutoff / mesh.steps[0]) + 1
         slabs = new.slabs = self._balance(points, setup, counts, reach)
         new.memory = self.memory
         if not same_setup:

@@ -100,7 +100,7 @@ def _instead(setup: Setup) -> Iterator[str]:
     """Yield how the other split compares, if the plan could take it with the same options."""
     problem = setup.parameters.problem
     other = "prolate" if problem.split == "hasimoto" else "hasimoto"
-    if setup.pair.evaluator:  # only Hasimoto's split can
+    if setup.near.evaluator:  # only Hasimoto's split can
         return
     try:
         other_choice = select(replace(problem, split=other))
@@ -120,8 +120,8 @@ def describe(task: Task, points: SurveyedCloud, pipeline: Pipeline) -> str:
     p, mesh, length = setup.parameters, setup.mesh, setup.solver_box.length
     pads, kind = mesh.padding, SUMS[task.kernel]
     evaluation = f"polynomials of degree {p.degree}"
-    if setup.pair.evaluator:
-        evaluation = setup.pair.evaluator.describe()
+    if setup.near.evaluator:
+        evaluation = setup.near.evaluator.describe()
     of_pairs = (
         f"r_c = {p.cutoff * length:.4g} "
         f"({points.counts[1] * p.cutoff**3:.0f} sources per r_c^3), "

@@ -16,8 +16,8 @@ import numpy as np
 
 from parki import Expert
 from parki.ewald.lattice import Lattice
+from parki.ewald.near.near_field import NearField
 from parki.ewald.near.p2p import P2P
-from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import Launch, choose_launch
 from parki.ewald.options.variants import CELL_METHODS
 from parki.ewald.pipeline.one_device import SERIAL
@@ -117,9 +117,10 @@ class Near:
     def near_field(self, method: str, launch: Launch | None = None) -> Callable[[], Any]:
         """Return a function that computes the near field by a variant."""
         split = self.split.scaled(self.cutoff / self.first_cutoff)
-        pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method)
+        radial = split.radial_polynomials(self.cutoff, self.degree)
+        near = NearField(self.task, self.cutoff, radial, method)
         frame = SolverBox(Lattice(np.ones(3), PERIODICITY))
-        p2p = P2P(self.task, frame, pair, self.points, self.points, self.norms, launch=launch)
+        p2p = P2P(near, frame, self.points, self.points, self.norms, launch=launch)
         if p2p.lists is not None:
             p2p.lists.keep = False
         pot = self.run.xp.empty_like(self.points[: 1 if len(self.dens) == 1 else 3])

@@ -4,7 +4,7 @@ It takes points as they were given, and the radial polynomials. Moving points in
 round them, and with them the distances of close pairs. So free axes keep their corner, and periodic
 ones are wrapped to -box/2 ... box/2, which is exact, except along tilted axes. The pressure and the
 gradient have a kernel of their own, which walks the same cells. The variants of the literature,
-which walk other cells, are described in `parki.ewald.near.pair`.
+which walk other cells, are described in `parki.ewald.near.near_field`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from parki.cells.runs import runs
 from parki.cells.sorted_points import with_spare
 from parki.ewald.geometry.systems import Labels, Systems
+from parki.ewald.near.near_field import NearField
 from parki.ewald.near.p2p_kernels import (
     derived_sum,
     near_kernel,
@@ -29,7 +30,6 @@ from parki.ewald.near.p2p_kernels import (
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, PairLists
 from parki.ewald.near.p2p_points import digit_of, near_cells, position_arguments, sort_points
-from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -40,7 +40,6 @@ from parki.ewald.near.sizes import (
 )
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS, in_unit
-from parki.ewald.task import Task
 from parki.runtime import Kernel
 from parki.settings import MOST_THREADS
 from parki.typing import AnyArray
@@ -59,10 +58,9 @@ class P2P:
 
     Parameters
     ----------
-    task : Task
+    near : NearField
     solver_box : SolverBox
         The origin has no effect along periodic axes.
-    pair : Pair
     trg, src : array, shape (3, N)
         Points in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
@@ -92,8 +90,7 @@ class P2P:
     cut : callable
         Returns tiles, given the most targets of a tile.
     overlap_correction : P2P or None
-        What is added for pairs that may overlap: see `Interaction.overlap_correction`. ``close``
-        are its task and pair.
+        What is added for pairs that may overlap: see `Interaction.overlap_correction`.
     labelled : LabelledPairs or None
         What is added for pairs of equal labels, which the other kernels skip.
     lists : PairLists or None
@@ -103,14 +100,13 @@ class P2P:
     kernels: dict[str, Kernel]
     special: Callable[..., Kernel]
     gradients: Callable[..., Kernel]
-    pair: Pair
+    near: NearField
     _tile: Tile
 
     def __init__(
         self,
-        task: Task,
+        near: NearField,
         solver_box: SolverBox,
-        pair: Pair,
         trg: AnyArray,
         src: AnyArray,
         norms: AnyArray,
@@ -123,14 +119,14 @@ class P2P:
         labels: Labels | None = None,
         before: P2P | None = None,
     ) -> None:
-        space, executor, factor = task.space, task.executor, solver_box.factor
-        cutoff, constant = pair.cutoff, space.adapter.constant
-        self.dtype = task.dtype
-        launch = launch or choose_launch(pair.method, space)
-        tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
+        task, cutoff, factor = near.task, near.cutoff, solver_box.factor
+        space, executor, constant = task.space, task.executor, task.space.adapter.constant
+        self.near, self.dtype = near, task.dtype
+        launch = launch or choose_launch(near.method, space)
+        tile = near_tile(space, near.method, trg.shape[1], near.read, self.dtype)
         self._spare = copied_at_once(space, self.dtype) - 1
         cells = near_cells(
-            task, solver_box, pair, src.shape[1], launch=launch, stretch=stretch, systems=systems
+            near, solver_box, src.shape[1], launch=launch, stretch=stretch, systems=systems
         )
         self.targets, self.sources = sort_points(
             task, solver_box, cells, trg, src, systems=systems, spare=self._spare
@@ -145,13 +141,13 @@ class P2P:
 
         size = tile.targets if launch is None else launch.targets
         self.cut, self.tiles = cut, cut(size)
-        if before is not None and before.pair is pair and before._tile == tile:
+        if before is not None and before.near is near and before._tile == tile:
             self.kernels, self.special = before.kernels, before.special
             self.gradients = before.gradients
         else:
-            self.kernels = near_kernels(task, pair, tile, launch)
-            self.special = cache(partial(near_kernel, task, pair, tile))
-            self.gradients = cache(partial(slopes_kernel, task, pair, tile))
+            self.kernels = near_kernels(near, tile, launch)
+            self.special = cache(partial(near_kernel, near, tile))
+            self.gradients = cache(partial(slopes_kernel, near, tile))
         kernels, special = self.kernels, self.special
         self.norms = None
         if norms is not None:
@@ -175,7 +171,7 @@ class P2P:
         if launch is None and task.sum.results <= MOST_OUTPUTS:
             self.together = TOGETHER[self.slopes :]
         # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
-        self.full = 3 / 4 if stages(task, pair) else 1.0
+        self.full = 3 / 4 if stages(near) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}
         few = not space.on_device and trg.shape[1] <= FEW
         self.threads, self._tile = 1 if few else MOST_THREADS, tile
@@ -187,17 +183,17 @@ class P2P:
                 kernel(count, self.threads, arguments=arguments)
 
             self.launches["u"] = velocity
-            if pair.method == "tile":
+            if near.method == "tile":
                 keep, lanes = not task.options.deterministic, tile.targets * tile.lanes
                 self.launches["u"] = self.lists = PairLists(space, special, count, lanes, keep)
-        by = self.derivatives(task, pair) if "derivatives" in kernels else None
+        by = self.derivatives() if "derivatives" in kernels else None
         if by is not None:
             self.launches["derivatives"] = by.launch
             if isinstance(by.launch, PairLists) and self.lists is None:
                 self.lists = by.launch
 
         self._derived: dict[tuple[bool, bool], tuple[Derivatives, dict[str, Any]]] = {}
-        self.task, self.pair, self._moment = task, pair, cutoff * solver_box.unit
+        self._moment = cutoff * solver_box.unit
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.sum.pair.power - 1)
         self.rate = self.dtype.type(rate)
@@ -205,8 +201,8 @@ class P2P:
         # `p2p` itself divides by r_c once.
         self.launch_arguments: dict[str, dict[str, Any]] = {}
         if "u" in kernels:
-            radial = kernels["u"].table(pair.table(task), self.dtype)
-            xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
+            radial = kernels["u"].table(near.table, self.dtype)
+            xi_rc = near.evaluator.xi_rc if near.evaluator else 0.0
             self.launch_arguments["u"] = {
                 "factor": factor * power,
                 "radial": radial,
@@ -214,12 +210,12 @@ class P2P:
                 "tiles": self.tiles,
             }
         if by is not None:
-            names = task.sum.derivative_tables(task.want, together(task, pair))
-            arguments = self.of_derivatives(by, pair.rows(names), tensors)
+            names = task.sum.derivative_tables(task.want, together(near))
+            arguments = self.of_derivatives(by, near.rows(names), tensors)
             self.launch_arguments["derivatives"] = arguments
         digit = digit_of(task, solver_box)
         self.arguments = position_arguments(
-            task, solver_box, pair, cells, targets, self.sources, digit=digit
+            near, solver_box, cells, targets, self.sources, digit=digit
         )
         self.arguments["norms"] = self.norms
         if point_radii is not None:
@@ -227,12 +223,12 @@ class P2P:
         self.overlap_correction: P2P | None = None  # adds pairs that may overlap
         if task.sum.overlap_correction:
             rest = SUMS[in_unit(task.sum.overlap_correction, solver_box.unit)].pair
-            close = pair._replace(cutoff=rest.least, lengths=rest.numbers(rest.least))
-            self.close = task.of_overlap, close
+            close = near._replace(
+                task=task.of_overlap, cutoff=rest.least, lengths=rest.numbers(rest.least)
+            )
             self.overlap_correction = P2P(
-                task.of_overlap,
-                solver_box,
                 close,
+                solver_box,
                 trg,
                 src,
                 norms,
@@ -256,9 +252,8 @@ class P2P:
                 | self.launch_arguments.get("derivatives", {})
             )
             self.labelled = LabelledPairs(
-                task,
+                near,
                 solver_box,
-                pair,
                 labels,
                 points=(trg, src),
                 norms=normals,
@@ -273,28 +268,27 @@ class P2P:
         With ``strain`` along with those by strains; of charges that are ``moved`` their changes.
         """
         if (strain, moved) not in self._derived:
-            by = self.derivatives(self.task, self.pair, strain=strain, moved=moved)
-            kind, want = derived_sum(self.task, moved), self.task.want
-            rows = self.pair.rows(kind.derivative_tables(want, "u" in want))
+            by = self.derivatives(strain=strain, moved=moved)
+            kind, want = derived_sum(self.near.task, moved), self.near.task.want
+            rows = self.near.rows(kind.derivative_tables(want, "u" in want))
             arguments = self.of_derivatives(by, rows, None)
             arguments["derivative_scale"] = self._moment * arguments["scale"]
             self._derived[strain, moved] = by, arguments
         return self._derived[strain, moved]
 
-    def derivatives(
-        self, task: Task, pair: Pair, *, strain: bool = False, moved: bool = False
-    ) -> Derivatives:
+    def derivatives(self, *, strain: bool = False, moved: bool = False) -> Derivatives:
         """Return a kernel of derivatives, its tiles, and its launch, by lists on a device.
 
         ``strain`` and ``moved`` are as for `slopes_kernel`.
         """
+        near, task = self.near, self.near.task
         special = partial(self.gradients, strain=strain, moved=moved)
         kernel, tiles = special(), self.tiles
-        if stages(task, pair):
+        if stages(near):
             count, threads = tiles.shape[1], self.threads
             return Derivatives(kernel, tiles, lambda _, a: kernel(count, threads, arguments=a))
-        tile = tile_of_slopes(pair.method, self._tile)
-        if pair.method != "tile":
+        tile = tile_of_slopes(near.method, self._tile)
+        if near.method != "tile":
             tiles = self.cut(tile.targets)
         keep, lanes = not task.options.deterministic, tile.targets * tile.lanes
         launch = PairLists(task.space, special, tiles.shape[1], lanes, keep)

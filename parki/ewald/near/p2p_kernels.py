@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from parki.ewald.near.near_field import NearField, cells_kernel, own_constants
 from parki.ewald.near.p2p_lists import FORGETS, TEAM
-from parki.ewald.near.pair import Pair, cells_kernel, own_constants
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -27,31 +27,29 @@ from parki.runtime import Kernel, load
 CANDIDATES = {8: 64, 4: 32}
 
 
-def stages(task: Task, pair: Pair) -> bool:
+def stages(near: NearField) -> bool:
     """Return whether sources are staged for all targets of a tile, as on a CPU."""
-    return pair.method == "staged" and not task.space.on_device
+    return near.method == "staged" and not near.task.space.on_device
 
 
-def together(task: Task, pair: Pair) -> bool:
+def together(near: NearField) -> bool:
     """Return whether the kernel of derivatives sums the potential, too."""
-    want, one_kernel = task.want, pair.method == "tile" or stages(task, pair)
-    return one_kernel and not task.slopes and "u" in want and want != ("u",)
+    want, one_kernel = near.task.want, near.method == "tile" or stages(near)
+    return one_kernel and not near.task.slopes and "u" in want and want != ("u",)
 
 
-def near_kernels(
-    task: Task, pair: Pair, tile: Tile, launch: Launch | None = None
-) -> dict[str, Kernel]:
+def near_kernels(near: NearField, tile: Tile, launch: Launch | None = None) -> dict[str, Kernel]:
     """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
-    kernels, values = {}, together(task, pair)
+    kernels, values, task = {}, together(near), near.task
     want = task.want
     if task.slopes or ("u" in want and not values):
-        launch = launch or choose_launch(pair.method, task.space)
+        launch = launch or choose_launch(near.method, task.space)
         if launch is not None:
-            kernels["u"] = cells_kernel(task, pair, launch)
+            kernels["u"] = cells_kernel(near, launch)
         else:
-            kernels["u"] = near_kernel(task, pair, tile)
+            kernels["u"] = near_kernel(near, tile)
     if want != ("u",) and not task.slopes:
-        kernels["derivatives"] = slopes_kernel(task, pair, tile)
+        kernels["derivatives"] = slopes_kernel(near, tile)
     return kernels
 
 
@@ -64,8 +62,7 @@ def derived_sum(task: Task, moved: bool) -> Interaction:
 
 
 def slopes_kernel(
-    task: Task,
-    pair: Pair,
+    near: NearField,
     tile: Tile,
     lists: int = FORGETS,
     _: int = 1,
@@ -77,15 +74,16 @@ def slopes_kernel(
 
     With ``strain``, or of charges that are ``moved``, it is one of all that is wanted.
     """
+    task = near.task
     want, kind = task.want, derived_sum(task, moved)
-    values = "u" in want if strain or moved else together(task, pair)
+    values = "u" in want if strain or moved else together(near)
     names = kind.derivative_tables(want)
-    shape = pair.rows(kind.derivative_tables(want, values)).shape
-    if stages(task, pair):
+    shape = near.rows(kind.derivative_tables(want, values)).shape
+    if stages(near):
         file, workunit, team, vector = "p2p_derivatives", "p2p_staged_derivatives", tile.targets, 1
         constants = dict[str, Any](_staging(task, task.sum.p2p()))
     else:
-        tile = tile_of_slopes(pair.method, tile)
+        tile = tile_of_slopes(near.method, tile)
         file = workunit = "p2p_tile"
         team, vector = TEAM, tile.targets * tile.lanes
         constants = dict(_by_lists(task, tile, lists), DERIVATIVES=True)
@@ -101,7 +99,7 @@ def slopes_kernel(
         vector_length=vector,
         tables={"radial": shape},
         REAL=real_name(task.dtype),
-        DEGREE=pair.degree,
+        DEGREE=near.degree,
         PERIODIC=task.periodicity,
         PRESSURE="p" in want,
         GRADIENT="grad_u" in want,
@@ -111,13 +109,13 @@ def slopes_kernel(
     )
 
 
-def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: int = 1) -> Kernel:
+def near_kernel(near: NearField, tile: Tile, lists: int = FORGETS, many: int = 1) -> Kernel:
     """Return the P2P kernel of the potential, tile or staged, for ``many`` densities at a time.
 
     ``lists`` says what the tile kernel does with lists: see `parki.ewald.near.p2p_lists`.
     """
-    constants = dict(pair.constants(task), MANY=many, TILE=tile.targets)
-    tiles = pair.method == "tile"
+    task, constants = near.task, dict(near.constants, MANY=many, TILE=tile.targets)
+    tiles = near.method == "tile"
     if tiles:
         constants.update(_by_lists(task, tile, lists))
     else:
@@ -130,7 +128,7 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         executor=task.executor,
         team_size=TEAM if tiles else tile.targets,
         vector_length=tile.targets * tile.lanes if tiles else 1,
-        tables={"radial": pair.table(task).shape},
+        tables={"radial": near.table.shape},
     )
 
 

@@ -12,10 +12,9 @@ import numpy as np
 
 from parki.cells.cell_grid import CellGrid, locate, multiplied
 from parki.ewald.geometry.systems import Labels
+from parki.ewald.near.near_field import NearField, parts, shifts
 from parki.ewald.near.p2p_kernels import derived_sum
-from parki.ewald.near.pair import Pair, parts, shifts
 from parki.ewald.solver_box import SolverBox
-from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
 from parki.typing import AnyArray
@@ -26,9 +25,8 @@ class LabelledPairs:
 
     Parameters
     ----------
-    task : Task
+    near : NearField
     solver_box : SolverBox
-    pair : Pair
     labels : Labels
     points : tuple of 2 arrays, shape (3, N)
         Targets and sources in the user's unit, not wrapped.
@@ -44,9 +42,8 @@ class LabelledPairs:
 
     def __init__(
         self,
-        task: Task,
+        near: NearField,
         solver_box: SolverBox,
-        pair: Pair,
         labels: Labels,
         points: tuple[Any, Any],
         norms: AnyArray,
@@ -54,7 +51,7 @@ class LabelledPairs:
         arguments: dict[str, Any],
         together: tuple[int, ...],
     ) -> None:
-        self.task, self.pair, self.together = task, pair, together
+        self.near, self.together, task = near, together, near.task
         xp, constant = task.xp, task.space.adapter.constant
         self.members, _ = labels.placed(task.space)
         trg_columns, src_columns = self.members.targets, self.members.sources
@@ -88,12 +85,12 @@ class LabelledPairs:
         if norms is not None:
             norms = xp.take(norms, src_columns, axis=1)
         half, half_low = parts(lattice.sides / 2, task.dtype)
-        kernel, radial = label_kernel(task, pair)
-        images: Any = np.maximum(np.ceil(pair.cutoff / lattice.sides + 0.5) - 1, 0)
+        kernel, radial = label_kernel(near)
+        images: Any = np.maximum(np.ceil(near.cutoff / lattice.sides + 0.5) - 1, 0)
         if task.tilted:
             # Copies that may be nearest, or within the cut-off, in an order that signs reverse; and
             # the lattice vectors.
-            reach = max(pair.cutoff, float(np.hypot.reduce(lattice.sides * lattice.periodic)) / 2)
+            reach = max(near.cutoff, float(np.hypot.reduce(lattice.sides * lattice.periodic)) / 2)
 
             def copied(solver_box: SolverBox) -> Any:
                 images = solver_box.lattice.images(reach)
@@ -128,7 +125,7 @@ class LabelledPairs:
         ``more`` are arguments of the kernel of derivatives that takes ``weights``, or of charges
         that are ``moved``.
         """
-        task, done, strain = self.task, 0, weights is not None
+        task, done, strain = self.near.task, 0, weights is not None
         if not self.members.targets.size:
             return
         derived, arguments = task.want != ("u",) or strain or moved, self.arguments
@@ -139,7 +136,7 @@ class LabelledPairs:
             part = slice(done, done + many)
             strengths = task.xp.take(dens[part], self.members.sources, axis=2)
             flat = {name: a[part].reshape(-1, a.shape[-1]) for name, a in results.items()}
-            kernel, _ = label_kernel(task, self.pair, many, strain=strain, moved=moved)
+            kernel, _ = label_kernel(self.near, many, strain=strain, moved=moved)
             if strain:
                 arguments["tensors"] = weights[done]
             kernel(
@@ -155,13 +152,14 @@ class LabelledPairs:
 
 
 def label_kernel(
-    task: Task, pair: Pair, many: int = 1, *, strain: bool = False, moved: bool = False
+    near: NearField, many: int = 1, *, strain: bool = False, moved: bool = False
 ) -> tuple[Kernel, Any]:
     """Return the kernel for ``many`` densities at a time, and its table of radial functions.
 
     With ``strain`` targets have weights; ``moved`` is as for `slopes_kernel`.
     """
-    want, kind = task.want, derived_sum(task, moved)
+    task, kind = near.task, derived_sum(near.task, moved)
+    want = task.want
     derived, values = want != ("u",) or strain or moved, "u" in want
     workunit, names = "p2p_labels", task.sum.pair.values
     constants: dict[str, Any] = {"MANY": many}
@@ -180,7 +178,7 @@ def label_kernel(
         constants |= task.sum.p2p()
     flags = {"TILTED": task.tilted, "STRAIN": strain}
     constants |= {name: True for name, needed in flags.items() if needed}
-    radial = pair.rows(names)
+    radial = near.rows(names)
     kernel = load(
         "p2p_labels",
         workunit,
@@ -189,7 +187,7 @@ def label_kernel(
         executor=task.executor,
         tables={"radial": radial.shape},
         REAL=real_name(task.dtype),
-        DEGREE=pair.degree,
+        DEGREE=near.degree,
         PERIODIC=task.periodicity,
         LOW=task.finer,
         GIVEN=task.options.exclude_image == "given",

@@ -13,7 +13,7 @@ from parki.cells.cell_grid import CellGrid, OwnBoxes
 from parki.cells.sorted_points import SortedPoints
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Enclosed, Lattice
-from parki.ewald.near.pair import Pair, parts, reach, shifts
+from parki.ewald.near.near_field import NearField, parts, reach, shifts
 from parki.ewald.near.sizes import Launch, cells_of
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
@@ -22,9 +22,8 @@ from parki.typing import AnyArray
 
 
 def near_cells(
-    task: Task,
+    near: NearField,
     solver_box: SolverBox,
-    pair: Pair,
     sources: int,
     *,
     launch: Launch | None,
@@ -39,7 +38,7 @@ def near_cells(
         corner[0] = stretch[0]
         box = np.array([stretch[1] - stretch[0], box[1], box[2]])
     count = systems.count if systems else 1
-    shape = cells_of(box, pair.cutoff, sources, launch, task.space, count)
+    shape = cells_of(box, near.cutoff, sources, launch, near.task.space, count)
     return CellGrid(shape, tuple(box.tolist()), tuple(periodic), tuple(corner))
 
 
@@ -99,9 +98,8 @@ def digit_of(task: Task, solver_box: SolverBox) -> float:
 
 
 def position_arguments(
-    task: Task,
+    near: NearField,
     solver_box: SolverBox,
-    pair: Pair,
     cells: CellGrid,
     targets: SortedPoints,
     sources: SortedPoints,
@@ -109,7 +107,8 @@ def position_arguments(
     digit: float,
 ) -> dict[str, Any]:
     """Return the arguments of kernels that follow from the positions and the box."""
-    space, dtype, cutoff, lattice = task.space, task.dtype, pair.cutoff, solver_box.lattice
+    task, cutoff, lattice = near.task, near.cutoff, solver_box.lattice
+    space, dtype = task.space, task.dtype
     constant, box, shape = space.adapter.constant, np.array(cells.edges), cells.counts
     # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
     coincident = 1e-14 * longest_period(solver_box)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.spreading import check_spreading
 from parki.ewald.geometry.systems import Labels, Systems
-from parki.ewald.near.pair import check_wanted
+from parki.ewald.near.near_field import check_wanted
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.protocol import (
     Access,

@@ -26,10 +26,10 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.far.spreading import spreading_kernels
 from parki.ewald.lattice import Lattice
+from parki.ewald.near.near_field import NearField
 from parki.ewald.near.p2p_kernels import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.p2p_lists import most_pairs
-from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options.variants import CELL_METHODS, LITERATURE
@@ -59,8 +59,7 @@ class Setup:
         With the problem that they were chosen for.
     split : Split
         Solver units, as the next.
-    pair : Pair
-        What the near field takes of the parameters.
+    near : NearField
     mesh : EwaldMesh
         The grid of the box.
     """
@@ -69,7 +68,7 @@ class Setup:
     solver_box: SolverBox
     parameters: MethodParameters
     split: Split
-    pair: Pair
+    near: NearField
     mesh: EwaldMesh
 
     @classmethod
@@ -98,7 +97,8 @@ class Setup:
         )
         core = chosen.core and chosen.core.scaled(scale)
         radial = core if isinstance(core, Core) and core.everywhere else split
-        pair = Pair(
+        near = NearField(
+            task,
             chosen.near * scale,
             radial.tables(cutoff, chosen.degree),
             chosen.p2p,
@@ -109,9 +109,9 @@ class Setup:
             core,
             kind.pair.numbers(cutoff),
         )
-        pair.check_held(task)
+        near.check_held()
         mesh = _mesh(task, chosen, solver_box, steps, padding)
-        return cls(task, solver_box, chosen, split, pair, mesh)
+        return cls(task, solver_box, chosen, split, near, mesh)
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -137,7 +137,7 @@ class Setup:
 
     def same_choice(self, other: Setup | None) -> bool:
         """Return whether another set-up is the same, except the tilts of the box."""
-        return other is not None and self.parameters is other.parameters and self.pair is other.pair
+        return other is not None and self.parameters is other.parameters and self.near is other.near
 
     def same_memory(self, other: Setup) -> bool:
         """Return whether another set-up is the same, but of other tilts in its memory."""
@@ -193,11 +193,12 @@ class Setup:
         ]
         kernels += [*parts_kernels(space, executor), SortedPoints.pairs_kernel(space, executor)]
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
-        kernels += near_kernels(task, self.pair, tile).values()
+        kernels += near_kernels(self.near, tile).values()
         if task.sum.overlap_correction:
-            kernels += near_kernels(task.of_overlap, self.pair, tile).values()
+            close = self.near._replace(task=task.of_overlap)
+            kernels += near_kernels(close, tile).values()
         if task.labelled:
-            kernels.append(label_kernel(task, self.pair)[0])
+            kernels.append(label_kernel(self.near)[0])
         kernels += spreading_kernels(mesh)
         kernels.append(FGC.kernel(task))
         kernels += G2P.kernels(mesh)
@@ -227,7 +228,7 @@ class Setup:
         """
         if not Constants.needed(self.mesh):
             return None
-        core, background = self.pair.core, self.split.background
+        core, background = self.near.core, self.split.background
         if isinstance(core, Core) and not core.widest:
             background -= core.split.background
         return Constants(

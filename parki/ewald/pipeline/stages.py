@@ -85,9 +85,8 @@ class Stages:
         apart = self._recorded and self._apart(sources)
         with task.space.adapter.beside(far) if apart else nullcontext():
             self.p2p = P2P(
-                task,
+                setup.near,
                 solver_box,
-                setup.pair,
                 cloud.trg,
                 cloud.src,
                 on_grid.arrays.get("norms"),

@@ -1,4 +1,4 @@
-"""`Pair`: the pair function that P2P's kernels sum; and the literature's variants of P2P.
+"""`NearField`: what P2P takes of a set-up; and the literature's variants of P2P.
 
 In these one team owns some targets of one cell, about r_c wide, and walks the cells around it: see
 ``kernels/literature/p2p_cells.py``, and Kosmacher, Du, Bagge, Biros 2026, section 3.1. They serve
@@ -31,13 +31,15 @@ Array = NDArray[np.float64]
 MARGIN = 1e-2
 
 
-class Pair(NamedTuple):
-    """The near field's part of a plan's parameters, in solver units.
+class NearField(NamedTuple):
+    """The near field of a task: what P2P sums, and how; in solver units.
 
     Attributes
     ----------
+    task : Task
     cutoff : float
     radial : RadialTables
+        Polynomials of the split's radial functions up to the cut-off.
     method : str
         Variant: one of P2P_METHODS of `parki.ewald.near.sizes`, except "auto".
     evaluator : Evaluator or None
@@ -50,6 +52,7 @@ class Pair(NamedTuple):
         Lengths of the sum, over the cut-off.
     """
 
+    task: Task
     cutoff: float
     radial: RadialTables
     method: str
@@ -78,28 +81,29 @@ class Pair(NamedTuple):
             return rows
         return np.hstack([rows, self.core.columns(tables, self.cutoff, self.degree)])
 
-    def table(self, task: Task) -> Array:
-        """Return the table that evaluates the radial functions of "u"."""
-        function = task.sum.pair
-        tables = function.slopes if task.slopes else function.values
+    @property
+    def table(self) -> Array:
+        """The table that evaluates the radial functions of "u"."""
+        function = self.task.sum.pair
+        tables = function.slopes if self.task.slopes else function.values
         return self.evaluator.table if self.evaluator else self.rows(tables)
 
-    def check_held(self, task: Task) -> None:
+    def check_held(self) -> None:
         """Refuse blobs so small that their polynomials overflow in the arithmetic.
 
         Raises
         ------
         ParkiValueError
         """
+        task, narrow, lost = self.task, self, False
         blob = task.sum.pair.blob
         if blob is None:
             return
-        narrow, lost = self, False
         if isinstance(self.core, Core) and self.core.widest:
             narrow = self._replace(core=self.core._replace(widest=0.0))
             # A kernel takes the squares of widths.
             lost = (self.core.radius / self.cutoff) ** 2 < float(np.finfo(task.dtype).tiny) / MARGIN
-        tables = [narrow.table(task)]
+        tables = [narrow.table]
         if task.want != ("u",):
             tables.append(narrow.rows(task.sum.derivative_tables(task.want, values=True)))
         largest = max(float(np.abs(table).max(initial=0.0)) for table in tables)
@@ -111,8 +115,10 @@ class Pair(NamedTuple):
                 "epsilon, or points (epsilon=0)"
             )
 
-    def constants(self, task: Task) -> dict[str, Any]:
-        """Return the constants of the kernels of "u" that do not depend on the variant."""
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The constants of the kernels of "u" that do not depend on the variant."""
+        task = self.task
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
         degree = self.evaluator.degree if self.evaluator else self.degree
         known = dict(
@@ -189,18 +195,18 @@ def reach(box: NDArray[np.float64], shape: tuple[int, ...], cutoff: float) -> ND
     return np.maximum(cells, 1).astype(np.int32)
 
 
-def cells_kernel(task: Task, pair: Pair, launch: Launch) -> Kernel:
+def cells_kernel(near: NearField, launch: Launch) -> Kernel:
     """Return the kernel of a variant."""
     return load(
         "literature/p2p_cells",
         "p2p_cells",
-        task.space,
-        pair.constants(task),
-        executor=task.executor,
+        near.task.space,
+        near.constants,
+        executor=near.task.executor,
         team_size=launch.team,
         vector_length=launch.vectors,
-        tables={"radial": pair.table(task).shape},
-        STAGED=pair.method in STAGED,
+        tables={"radial": near.table.shape},
+        STAGED=near.method in STAGED,
         VECTORS=launch.vectors,
         TARGETS=launch.targets,
         CHUNK=launch.chunk,
