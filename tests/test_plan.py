@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import tracemalloc
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import flat
@@ -206,7 +207,8 @@ def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatc
     plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
     with monkeypatch.context() as patch:
         device = SimpleNamespace(on_device=True, adapter=SimpleNamespace(device=lambda: 0))
-        patch.setattr(plan, "space", device)
+        placed = plan.terms[0].sum
+        patch.setattr(placed, "task", replace(placed.task, space=device))
         with pytest.raises(parki.ParkiTypeError, match="dens is on the host"):
             plan.promise(dens)
     there = SimpleNamespace(shape=dens.shape, dtype=dens.dtype)

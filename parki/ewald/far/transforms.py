@@ -9,7 +9,7 @@ small, so that its memory is reused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -73,7 +73,8 @@ class HostTransforms:
             self.across(values, hat)
             self._lines(hat, forward=True)
         else:
-            self._in_threads(lines, hat, 2)
+            parts, threads = self._divided(hat, 2)
+            run_in_threads(lines, parts, threads)
 
     def real_inverse(self, hat: AnyArray, values: AnyArray) -> None:
         """Transform ``hat`` (destroyed) into real components, as for `real`."""
@@ -86,7 +87,8 @@ class HostTransforms:
             self._lines(hat, forward=False)
             self.across_inverse(hat, values)
         else:
-            self._in_threads(lines, hat, 2)
+            parts, threads = self._divided(hat, 2)
+            run_in_threads(lines, parts, threads)
 
     def across(self, values: AnyArray, hat: AnyArray) -> None:
         """Transform real planes (components, planes, sets y, z and spill) along y and z."""
@@ -97,7 +99,8 @@ class HostTransforms:
             self.fft.real(inner[:, part], self.grid[2], 3, hat[:, part])
             self.fft.complex(True, (hat[:, part], 2))
 
-        self._in_threads(planes, hat, 1)
+        parts, threads = self._divided(hat, 1)
+        run_in_threads(planes, parts, threads)
 
     def across_inverse(self, hat: AnyArray, values: AnyArray) -> None:
         """Transform ``hat`` (destroyed) into real planes, as for `across`."""
@@ -108,7 +111,8 @@ class HostTransforms:
             self.fft.complex(False, (hat[:, part], 2))
             self.fft.real_inverse(hat[:, part], self.grid[2], 3, inner[:, part])
 
-        self._in_threads(planes, hat, 1)
+        parts, threads = self._divided(hat, 1)
+        run_in_threads(planes, parts, threads)
 
     def _apart(self, planes: AnyArray) -> Any:
         """Return planes in which each set has planes of its own."""
@@ -132,17 +136,21 @@ class HostTransforms:
 
     def _lines(self, modes: AnyArray, forward: bool) -> None:
         """Transform complex modes (components, x, y, z) along x in place."""
-        self._in_threads(lambda part: self.fft.complex(forward, (modes[:, :, part], 1)), modes, 2)
 
-    def _in_threads(self, work: Callable[[slice], None], modes: AnyArray, axis: int) -> None:
-        """Do ``work`` for parts of the modes' rows along an axis; a thread takes one at a time."""
+        def lines(part: slice) -> None:
+            self.fft.complex(forward, (modes[:, :, part], 1))
+
+        parts, threads = self._divided(modes, 2)
+        run_in_threads(lines, parts, threads)
+
+    def _divided(self, modes: AnyArray, axis: int) -> tuple[list[slice], int]:
+        """Return parts of the modes' rows along an axis, and the threads that take each one."""
         if (divided := self._parts.get((modes.shape, axis))) is None:
             threads = workers(modes.size, self.threads)
             rounds = -(-modes.nbytes // (threads * PART))
             divided = cuts(modes.shape[axis], threads * rounds), threads
             self._parts[modes.shape, axis] = divided
-        parts, threads = divided
-        run_in_threads(work, parts, threads)
+        return divided
 
 
 class DeviceTransforms:

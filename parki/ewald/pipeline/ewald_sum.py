@@ -382,14 +382,18 @@ class EwaldSum:
         count = self.counts[0]
         return {n: (*several, *shape, count) for n, shape in self._result_shapes.items()}
 
-    def density(self, dens: AnyArray, looked: bool = True) -> Any:
+    @property
+    def density_shape(self) -> tuple[int, ...]:
+        """The shape of a density."""
+        return (*self.task.sum.density, self.counts[1])
+
+    def density(self, dens: AnyArray, shape: tuple[int, ...], looked: bool = True) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
-        Refuse an impossible one; if its values are not ``looked`` at here, they are later.
-        One-shot sums take it; a plan has its own, `AnyPlan._density`.
+        Refuse one of another ``shape``, or an impossible one. If its values are not ``looked`` at
+        here, they are later.
         """
         values = like_points("dens", dens, self.task.space, self.dtype)
-        shape = (*self.task.sum.density, self.counts[1])
         values = as_rows("dens", values, shape, several=True)
         self.require_several(values)
         if looked:

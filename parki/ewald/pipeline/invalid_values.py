@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import MOST_SINGLE, limits
+from parki.ewald.points import MOST_SINGLE, check_values, limits
 from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.typing import AnyArray, DType
@@ -29,7 +29,7 @@ class InvalidValues:
     """Counts values of densities that are not finite, or not for single precision."""
 
     def __init__(self, space: ExecutionSpace, dtype: DType, single: bool) -> None:
-        self._kernel = counting_kernel(space, dtype)
+        self._kernel, self._single = counting_kernel(space, dtype), single
         most = MOST_SINGLE if single else float(np.finfo(dtype).max)
         self._sizes = {"least": 1 / MOST_SINGLE if single else 0.0, "most": most}
         self._report = space.adapter.report(1)
@@ -41,12 +41,12 @@ class InvalidValues:
         self._kernel(count, values=flat, rows=len(flat), invalid=numbers, arguments=self._sizes)
         self._report.send()
 
-    def any_found(self) -> bool:
-        """Return whether there were some."""
+    def check(self, values: AnyArray, shape: tuple[int, ...]) -> None:
+        """Refuse a density that was counted last, if there were some; ``values`` are its rows."""
         (count,) = self._report.read()
         if count:
             self._report.numbers.fill(0)
-        return bool(count)
+            check_values("dens", values, shape, self._single)
 
 
 def limits_of(

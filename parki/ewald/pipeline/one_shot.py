@@ -14,7 +14,7 @@ from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.protocol import Pipeline, unwatched
-from parki.ewald.points import Cloud, check_outputs, check_values, take_cloud
+from parki.ewald.points import Cloud, check_outputs, take_cloud
 from parki.ewald.ranks import Ranks
 from parki.interchange import as_given
 from parki.settings import read_once
@@ -39,7 +39,8 @@ def place_and_sum(
     all values were looked at then. All ranks are in one call.
     """
     placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors, one_shot=True)
-    values = placed.density(dens, looked=placed.pending is None and cloud.extents is None)
+    looked = placed.pending is None and cloud.extents is None
+    values = placed.density(dens, placed.density_shape, looked)
     with placed.access():
         late, invalid = placed.pending is not None, None
         placed.place()
@@ -58,8 +59,8 @@ def place_and_sum(
             count = placed.systems.count if placed.systems else 1
             rows["strain"] = task.xp.empty((many, 9, count))
         placed.overwrite(rows, several, unwatched, motion, weights)
-        if invalid is not None and invalid.any_found():
-            check_values("dens", values, task.sum.density_shape(placed.counts[1]), task.mixed)
+        if invalid is not None:
+            invalid.check(values, placed.density_shape)
         inside, suited = placed.validate_pending()
         seen = placed.committed(inside=inside, suited=suited)
         if seen.pipeline is not placed.pipeline:

@@ -14,9 +14,9 @@ from parki.ewald.checks import Check, Checks, Sample
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.derivatives.vjp import pulled, pushed
 from parki.ewald.pipeline.invalid_values import InvalidValues
-from parki.ewald.pipeline.protocol import Watch, unwatched
+from parki.ewald.pipeline.protocol import unwatched
 from parki.ewald.placement.placed_plan import PlacedPlan
-from parki.ewald.points import as_rows, check_fields, check_values, like_points
+from parki.ewald.points import check_fields
 from parki.ewald.points.arguments import check_net
 from parki.interchange import as_array, as_given
 from parki.typing import (
@@ -67,7 +67,11 @@ class AnyPlan(PlacedPlan[Wanted]):
             same over 8 pi.
         """
         with self._placement.access(), self._placement.collective("plan(dens)"):
-            return self._apply(dens, out, unwatched)
+            values = self._density(dens, pending=True)
+            results = self._combination.apply(values, out, unwatched)
+            if self._invalid is not None:
+                self._invalid.check(values, self._combination.density_shape)
+            return as_given(results, dens) if out is None else results
 
     def product(self, values: AnyArray) -> Any:
         """Return the results of a density (rows, N), which is not checked.
@@ -78,33 +82,19 @@ class AnyPlan(PlacedPlan[Wanted]):
             values = self.space.array_module.ascontiguousarray(values)
             return self._combination.apply(values, None, unwatched)
 
-    def _apply(self, dens: AnyArray, out: AnyArray, watch: Watch) -> Any:
-        """Return the wanted results of a density.
-
-        The host waits for what a device has counted after all is launched, so that the device does
-        not wait for the host.
-        """
-        pending = self._placement.ranks.serial and self.space.adapter.records()
-        values = self._density(dens, pending)
-        results = self._combination.apply(values, out, watch)
-        if pending and self._invalid is not None and self._invalid.any_found():
-            check_values("dens", values, self._combination.density_shape, self.task.mixed)
-        return as_given(results, dens) if out is None else results
-
     def _density(self, dens: AnyArray, pending: bool = False) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
-        Refuse an impossible one. ``pending`` says that a device may count impossible values.
+        Refuse an impossible one. If ``pending``, a device may count impossible values. The host
+        waits for the number after all is launched, so that the device does not wait for the host.
         """
-        first, shape = self.terms[0].sum, self._combination.density_shape
-        values = like_points("dens", dens, self.space, self.dtype)
-        values, mixed = as_rows("dens", values, shape, several=True), first.task.mixed
-        first.require_several(values)
+        first = self.terms[0].sum
+        pending = pending and self._placement.ranks.serial and self.space.adapter.records()
+        values = first.density(dens, self._combination.density_shape, not pending)
         if pending and values.size:
-            self._invalid = self._invalid or InvalidValues(self.space, self.dtype, mixed)
+            if self._invalid is None:
+                self._invalid = InvalidValues(self.space, self.dtype, first.task.mixed)
             self._invalid.count(values)
-        elif not pending:
-            check_values("dens", values, shape, mixed)
         if self._neutral:
             check_net("dens", values, self.options)
         return values
@@ -117,7 +107,11 @@ class AnyPlan(PlacedPlan[Wanted]):
         """
         with self._placement.access(), self._placement.collective("plan(dens)"):
             watch = self.space.adapter.watch(self.terms[0].sum.pipeline.asynchronous)
-            return self._apply(dens, None, watch), watch.seconds()
+            values = self._density(dens, pending=True)
+            results = self._combination.apply(values, None, watch)
+            if self._invalid is not None:
+                self._invalid.check(values, self._combination.density_shape)
+            return as_given(results, dens), watch.seconds()
 
     @overload
     def adjoint(self: AnyPlan[ResultName], values: ArrayT) -> ArrayT: ...

@@ -134,10 +134,13 @@ class LinearCombination:
             )
         }
         recorded = self._records and watch is unwatched
-        if len(values) and not (recorded and self._recorded(values, totals)):
-            self._sum(values, totals, watch)
-            if self.placement.commit_pending():
+        done = not len(values) or (recorded and self._recorded(values, totals))
+        while not done:
+            if self.plain:
+                self.terms[0].sum.overwrite(totals, values, watch)
+            else:
                 self._sum(values, totals, watch)
+            done = not self.placement.commit_pending()  # else the points were placed anew
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
 
@@ -148,9 +151,7 @@ class LinearCombination:
                 total += applied(name, slope, trg)
 
     def _sum(self, values: AnyArray, totals: dict[str, Any], watch: Watch) -> None:
-        if self.plain:
-            self.terms[0].sum.overwrite(totals, values, watch)
-            return
+        """Overwrite results (k, rows, N) by what all terms find, with their maps."""
         results, places, dens = [], list[Places](), None
         for term, again in zip(self.all_terms, self._again, strict=True):
             dens = dens if again else term.densities(values)
