@@ -82,6 +82,8 @@ def test_transposes_and_derivatives(kernel):
     plan = parki.Plan(kernel, trg, src, **soft)
     assert np.vdot(plan.adjoint(values), dens) == pytest.approx(values @ plan(dens), rel=1e-9)
     found = plan.vjp(dens, values, ("trg", "src"))
+    alone = parki.vjp(kernel, trg, src, dens, values=values, wrt=("trg", "src"), **soft)
+    assert all(np.array_equal(alone[name], found[name]) for name in found)
     slope = sum(
         (found[name] * move).sum() for name, move in zip(("trg", "src"), moves, strict=True)
     )
@@ -189,6 +191,8 @@ def test_derivatives_by_widths(periodicity, kernel, want):
     how = {"periodicity": periodicity, "box": BOXES[periodicity], "tolerance": 1e-9}
     plan = parki.Plan(kernel, trg, src, epsilon=(*widths,), want=want, **how)
     assert rms(plan.jvp(dens, own) - change) <= 1e-8 * rms(change)
+    alone = parki.jvp(kernel, trg, src, dens, tangents=own, epsilon=(*widths,), want=want, **how)
+    assert rms(alone - change) <= 1e-8 * rms(change)
     found = plan.vjp(dens, values, (*own,))
     for axis, name in enumerate(own):
         expected = 2 * widths[axis] * by_pair.sum(axis=1 - axis)

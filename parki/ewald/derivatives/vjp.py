@@ -24,6 +24,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.points import take_options
 from parki.ewald.points.request import SumRequest
+from parki.ewald.points.widths import take_widths
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite
@@ -39,8 +40,8 @@ from parki.typing import (
     DerivedBy,
     InputName,
     OfPoints,
-    OptionKeywords,
     Periodicities,
+    SumKeywords,
     Unpack,
 )
 
@@ -61,7 +62,7 @@ def vjp(
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
     periodicities: Periodicities | None = None,
-    **keywords: Unpack[OptionKeywords],
+    **keywords: Unpack[SumKeywords],
 ) -> dict[str, ArrayT]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
 
@@ -82,8 +83,8 @@ def vjp(
         Inputs to differentiate with respect to; "box", or "lattice" for a row for each lattice
         vector even where the box has lengths; with ``boxes`` of each system. Points stay where
         they are while the box changes: see ``docs/derivatives.md``. The last three are parameters
-        of sums. "trg_epsilon" and "src_epsilon" are widths of each target and source, of a plan
-        that has them.
+        of sums. "trg_epsilon" and "src_epsilon" are widths of each target and source, where
+        ``epsilon`` is an array or two of them.
 
     Returns
     -------
@@ -110,7 +111,10 @@ def vjp(
     (3, 1000)
     """
     system_boxes = own_boxes(boxes, periodicities)
-    norms, options = take_options(norms, options, keywords, first=of_first(system_boxes))
+    kernel, norms, options, others = take_widths(
+        kernel, keywords, trg, src, norms, options, in_boxes=system_boxes is not None
+    )
+    norms, options = take_options(norms, options, others, first=of_first(system_boxes))
     return pulled(
         kernel,
         trg,
@@ -239,7 +243,7 @@ def jvp(
     systems: OfPoints | None = None,
     boxes: Boxes | None = None,
     periodicities: Periodicities | None = None,
-    **keywords: Unpack[OptionKeywords],
+    **keywords: Unpack[SumKeywords],
 ) -> Any:
     """Return the first-order change of a sum u for changes of its arguments.
 
@@ -262,7 +266,10 @@ def jvp(
         If an argument is impossible, as for a plan.
     """
     system_boxes = own_boxes(boxes, periodicities)
-    norms, options = take_options(norms, options, keywords, first=of_first(system_boxes))
+    kernel, norms, options, others = take_widths(
+        kernel, keywords, trg, src, norms, options, in_boxes=system_boxes is not None
+    )
+    norms, options = take_options(norms, options, others, first=of_first(system_boxes))
     return pushed(
         kernel,
         trg,

@@ -277,5 +277,5 @@ def refuse_unknown(
             hint = f" {_WITHOUT[meant]};"
         raise ParkiTypeError(
             f"unknown option {name!r};{hint} EwaldOptions takes {', '.join(options)}; "
-            f"parki.Plan, parki.kernel and the calls of sums take {', '.join(parameters)}"
+            f"parki.Plan, parki.vjp, parki.kernel and calls of sums take {', '.join(parameters)}"
         )
