@@ -19,6 +19,7 @@ from parki.typing import AnyArray
 TRACING = ("FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode")
 OF_TORCH = "within a transformation of PyTorch such as vmap, jvp or make_fx"
 OF_JAX = "within a transformation of JAX such as jit or grad"
+CONSTANTS = float, int, bool, str, type(None)
 
 
 def refuse_meaning(name: str, value: Any) -> None:
@@ -64,7 +65,11 @@ def refuse_variable(name: str, value: Any) -> None:
     ParkiTypeError
     """
     for item in value if isinstance(value, (list, tuple)) else [value]:
-        if what := variable(item):
+        if type(item) in CONSTANTS:  # of which a batch has hundreds
+            continue
+        if isinstance(item, (list, tuple)):
+            refuse_variable(name, item)
+        elif what := variable(item):
             remedy = f", such as {name}.detach()" if is_tensor(item) else ""
             why = "and parki has no derivatives by them"
             if name == "box":

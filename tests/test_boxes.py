@@ -230,6 +230,36 @@ def test_boxes_that_change_choose_nothing(rng, monkeypatch):
             chosen[:] = [1]  # by this one, too
 
 
+def test_boxes_that_outgrow_others_leave_room(rng, monkeypatch):
+    """Boxes that deform further and further choose once more, not at each length or tilt."""
+    chosen, offsets, charges = [], np.arange(9) * 10, rng.standard_normal(80)
+    choose = arrival.choose
+    monkeypatch.setattr(arrival, "choose", lambda *a, **k: chosen.append(1) or choose(*a, **k))
+    parki.clear_cache()
+    parts, moves = rng.random((8, 10, 3)), rng.uniform(-1, 1, (8, 3, 3))
+    for amplitude in (0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.11, 0.12):
+        boxes = np.eye(3) + amplitude * moves
+        points = np.vstack(list(map(np.matmul, parts, boxes)))
+        how = {"periodicity": 3, "tolerance": 1e-5, "virial": True}
+        parki.energy(points, charges, systems=offsets, boxes=boxes, **how)
+    assert len(chosen) <= 2
+
+
+def test_groups_of_as_many_points_are_kept(rng, monkeypatch):
+    """Boxes that are long along each axis, which no grid serves at once, lost their parameters."""
+    chosen, offsets, charges = [], np.arange(9) * 10, rng.standard_normal(80)
+    choose = arrival.choose
+    monkeypatch.setattr(arrival, "choose", lambda *a, **k: chosen.append(1) or choose(*a, **k))
+    parki.clear_cache()
+    parts = rng.random((8, 10, 3))
+    for _ in range(3):
+        boxes = [np.roll([5, 0.5, 0.5], 2 * n) * rng.uniform(0.99, 1, 3) for n in range(8)]
+        points = np.vstack([part * box for part, box in zip(parts, boxes, strict=True)])
+        how = {"periodicity": 3, "tolerance": 1e-5, "systems": offsets, "boxes": boxes}
+        parki.energy(points, charges, virial=True, **how)
+    assert len(chosen) == 3
+
+
 def test_derivatives_of_several_results(rng):
     """In both modes, of several densities: those of the systems alone."""
     points, _, dens = made("laplace", rng, np.asarray)

@@ -7,6 +7,7 @@ import pytest
 from flat import options
 
 import parki
+from parki.ewald.geometry.own_boxes import own_boxes
 from parki.interchange import as_array
 from parki.meaning import refuse_layout
 from parki.mesh import Grid
@@ -144,6 +145,9 @@ def test_options_are_constants(name, kind):
     if name == "box":
         with pytest.raises(parki.ParkiTypeError, match=f"{name} {message}"):
             parki.EwaldOptions(3, [value[0], 1, 1])
+        for boxes in (value[None], [value], [[1, 1, value[0]]], [[[1, 0, 0], [0, value[0], 0], 1]]):
+            with pytest.raises(parki.ParkiTypeError, match=f"boxes {message}"):
+                own_boxes(boxes)
         with pytest.raises(parki.ParkiTypeError, match=r"spacing is .*; expected a positive"):
             Grid((8, 8, 8), value)
     assert parki.EwaldOptions(3, torch.ones(3)).box == (1, 1, 1)

@@ -203,15 +203,15 @@ def test_groups(rng):
 
 
 def test_sizes_that_change_choose_nothing(rng, monkeypatch):
-    """Molecules, wires and slabs of other numbers take the parameters of those before."""
+    """Molecules, wires and slabs of other numbers and extents take the parameters before them."""
     chosen, choose = [], arrival.choose
     monkeypatch.setattr(arrival, "choose", lambda *a, **k: chosen.append(1) or choose(*a, **k))
     parki.clear_cache()
     clouds = rng.random((9, 3, 44))
     clouds[..., :2] = 0, 1  # of one extent
-    for call in range(4):
+    for call, extent in enumerate((1, 0.93, 0.98, 0.9)):
         counts = rng.integers(40, 45, 9)
-        parts = [cloud[:, :count] for cloud, count in zip(clouds, counts, strict=True)]
+        parts = [extent * cloud[:, :count] for cloud, count in zip(clouds, counts, strict=True)]
         points, charges = np.hstack(parts), rng.standard_normal(counts.sum())
         boxes, axes = [None, [1.5, None, None], [1.5, 1.4, None]] * 3, [0, 1, 2] * 3
         how = {"systems": np.cumsum([0, *counts]), "boxes": boxes, "periodicities": axes}

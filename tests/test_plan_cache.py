@@ -113,6 +113,20 @@ def test_points_of_two_numbers_in_turn_keep_a_placement_each(space, cloud, monke
     assert numbers() == [(300, 300), (400, 400), (300, 300), (350, 350)]
 
 
+def test_points_of_a_third_number_take_the_last_parameters(space, cloud, monkeypatch):
+    """They took those of the first number, in its memory, which other points had outgrown."""
+    chosen, choose = [], parki.ewald.pipeline.arrival.choose
+    monkeypatch.setattr(
+        "parki.ewald.pipeline.arrival.choose",
+        lambda *a, **k: chosen.append(1) or choose(*a, **k),
+    )
+    parki.clear_cache()
+    for n, extent, choices in ((400, 1, 1), (390, 1, 1), (390, 0.1, 2), (380, 0.1, 2)):
+        trg, src, dens = cloud(n)
+        parki.stokes_sl(extent * trg, extent * src, dens, OPTIONS)
+        assert len(chosen) == choices, (n, extent)
+
+
 def test_what_is_kept_is_said(space, cloud):
     parki.clear_cache()
     assert describe_cache().startswith("of 0 sums (at most 12), 0 sums of systems (at most 256)")

@@ -12,7 +12,8 @@ import pytest
 from clouds import BOXES, cloud
 
 import parki
-from parki.ewald.choice.reuse import lasting, suit
+from parki.ewald.choice.problem import FAR, NEAR
+from parki.ewald.choice.reuse import GROWTH, lasting, suit
 from parki.ewald.pipeline import setup as setups
 from parki.reference import direct_sum
 
@@ -147,7 +148,7 @@ def test_walks_choose_once():
 
 
 def test_when_parameters_suit():
-    """Not where the near field's work changes by more than 1.5, nor where errors grow."""
+    """Not where the near field's work changes by more than 1.5, nor where errors outgrow shares."""
     c = cloud("same", 3000, BOX)
     plan = plan_of("stokes_sl", c, options_of())
     chosen = plan.parameters
@@ -156,15 +157,20 @@ def test_when_parameters_suit():
 
     def suits(n=3000, self_pairs=old.self_pairs, clustered=1.0, tolerance=problem.tolerance):
         density = replace(old, self_pairs=self_pairs, enhancement=clustered * old.enhancement)
-        return suit(chosen, density, tolerance, n, n)
+        return suit(quick if clustered > 1 else chosen, density, tolerance, n, n)
 
+    quick = replace(chosen, seconds=dict.fromkeys(chosen.seconds, 1e-5))  # whatever its pairs
     assert suits() and suits(n=3500) and suits(n=2600) and suits(self_pairs=0.0)
     assert not suits(n=3800) and not suits(n=2400)
-    assert suits(clustered=1.2) and not suits(clustered=1.3)
+    far = chosen.errors["truncation"] ** 2 + chosen.errors["window"] ** 2
+    most = GROWTH * min(NEAR / chosen.errors["near"] ** 2, FAR / far)
+    assert 1.3 < most < 2
+    assert suits(clustered=0.97 * most) and not suits(clustered=1.03 * most)
     assert suits(tolerance=0.9 * problem.tolerance) and not suits(
         tolerance=0.88 * problem.tolerance
     )
-    assert not suits(self_pairs=1.3 * old.self_pairs)
+    assert suits(self_pairs=0.97 * most * old.self_pairs)
+    assert not suits(self_pairs=1.03 * most * old.self_pairs)
 
 
 def test_what_is_chosen_by_lasts():
@@ -174,7 +180,7 @@ def test_what_is_chosen_by_lasts():
     old, tolerance = chosen.problem.density, chosen.problem.tolerance
     quick = replace(chosen, seconds=dict.fromkeys(chosen.seconds, 1e-5))
     assert suit(quick, old, tolerance, 2000, 2000) and suit(quick, old, tolerance, 3800, 3800)
-    crowd = replace(old, enhancement=1.3 * old.enhancement)
+    crowd = replace(old, enhancement=2 * old.enhancement)
     far_more = replace(old, enhancement=3 * old.enhancement)
     assert not suit(quick, crowd, tolerance, 3000, 3000)
     fewer = replace(old, enhancement=0.9 * old.enhancement, self_pairs=2 * old.self_pairs)

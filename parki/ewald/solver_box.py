@@ -88,6 +88,9 @@ class SolverBox:
         terms = [term for name in want for term in SUMS[kernel].terms.get(name, ())]
         check_length(length, task.dtype, max((term.power for term in terms), default=1))
         unit = 2.0 ** round(math.log2(length))
+        near = before is not None and before.unit / 2 <= length <= 2 * before.unit
+        if before is not None and near and user_lattice.enclosed is not None:
+            unit = before.unit  # whose grid may serve
         if task.mixed and not 1e-9 <= unit <= 1e9:
             raise ParkiValueError(
                 f"the box has edges of about {length:g}; precision='mixed' takes 1e-9 to 1e9: "

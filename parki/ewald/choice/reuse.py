@@ -12,14 +12,16 @@ from parki.errors import ParkiValueError, warn
 from parki.ewald.choice.clustering import PairDensity, pair_density
 from parki.ewald.choice.method import MethodParameters
 from parki.ewald.choice.parameters import select
+from parki.ewald.choice.problem import FAR, NEAR
 from parki.ewald.lattice import Lattice
 from parki.ewald.points.extent import least_edge
 
 # Parameters are kept while the number of pairs within the cut-off changes by at most this factor:
 # they then cost some percent more than the best ones,
 PAIRS = 1.5
-# and while squared errors grow by at most this factor: the choice has a larger margin (`NEAR`).
-GROWTH = 1.25
+# and while squared errors grow by at most this factor beyond the shares of both fields: the choice
+# has a larger margin (`NEAR`). A window of whole points mostly has less than the far field's share.
+GROWTH, LEAST = 1.25, 1e-300
 # Sums that take fewer seconds are not worth a choice that only saves time, which takes ten times as
 # long. Pairs of few points are as many as chance has it.
 CHEAP = 1e-3
@@ -53,10 +55,16 @@ def suit(
         return False
     if GROWTH * tolerance**2 < problem.tolerance**2:
         return False
-    old = problem.density
-    return density.self_pairs <= GROWTH * old.self_pairs and all(
-        density.at(scale) <= GROWTH * old.at(scale)
-        for scale in (chosen.cutoff, 2 * float(chosen.steps.min()))
+    old, errors = problem.density, chosen.errors
+    far = errors["truncation"] ** 2 + errors["window"] ** 2
+    fields = (chosen.cutoff, errors["near"] ** 2, NEAR), (2 * float(chosen.steps.min()), far, FAR)
+    return all(
+        now <= GROWTH * max(1.0, share / max(square, LEAST)) * before
+        for scale, square, share in fields
+        for now, before in (
+            (density.at(scale), old.at(scale)),
+            (density.self_pairs, old.self_pairs),
+        )
     )
 
 

@@ -26,7 +26,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.points import Cloud, check_density, check_fields, check_points, like_points
 from parki.ewald.points.arguments import limits, refuse_between_walls
-from parki.ewald.points.extent import resolve, warn_of_boxes
+from parki.ewald.points.extent import lasting_lengths, resolve, warn_of_boxes
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.maps import Arrays
@@ -35,8 +35,6 @@ from parki.typing import AnyArray, DerivedBy
 
 Array = NDArray[np.float64]
 NAMES = {"box", "lattice"}  # of derivatives by boxes
-# Lengths that points decide are at least this many times their extent, and powers of this.
-MARGIN, ROUNDED = 17 / 16, 2.0 ** (1 / 4)
 
 
 class Part(NamedTuple):
@@ -167,14 +165,13 @@ class InBoxes(NamedTuple):
     def enclosed(self, group: Group) -> tuple[Columns, EwaldOptions]:
         """Return the columns of a group for one sum, and its options, with all lengths.
 
-        Those that points decide are rounded up, so that sums of other points keep the box.
+        Those that points decide are longer, so that sums of other points keep the box.
         """
         if not group.centred:
             return self.columns(group), group.options
         widths = group.widths(self.cloud.system_extents)
         least = resolve(group.options, np.array([-0.5, 0.5])[:, None] * widths, None, self._size)
-        sides = least.to_user(least.sides)
-        sides = ROUNDED ** np.ceil(np.log(MARGIN * sides) / np.log(ROUNDED))
+        sides = lasting_lengths(group.options, least.to_user(least.sides))
         columns = group.columns(
             self.systems, self.cloud.xp, lambda: self.cloud.system_extents, sides / 2
         )

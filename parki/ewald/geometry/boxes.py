@@ -113,7 +113,8 @@ class Group(NamedTuple):
         boxes: Any = None
         if self.boxes is not None:
             boxes = self.boxes.within(lengths_along_free(options or self.options)).matrices
-        chosen = Systems(targets, sources, systems.space, systems.executor, boxes)
+        first = self.numbers[0]
+        chosen = Systems(targets, sources, systems.space, systems.executor, boxes, first)
         return chosen, labels and labels.of_columns(columns, chosen)
 
 
@@ -187,8 +188,10 @@ def _of_axes(
     by_unknown: dict[tuple[bool, ...], dict[Any, list[int]]] = {}
     for number, box in boxes.items():
         unknown = tuple(
-            not repeats and length in (None, 0, (0, 0, 0))
-            for length, repeats in zip(box, options.periodic, strict=True)
+            [
+                not repeats and length in (None, 0, (0, 0, 0))
+                for length, repeats in zip(box, options.periodic, strict=True)
+            ]
         )
         by_unknown.setdefault(unknown, {}).setdefault(box, []).append(number)
     alone, groups = apart and not (several and exact), list[Group]()
@@ -252,7 +255,8 @@ def _enclosed(
 
     There systems have a size of their own.
     """
-    options.within(next(iter(by_box)))  # of the others, what is right is not looked at one by one
+    if (box := next(iter(by_box))) != options.box:  # which was looked at, and others need not be
+        options.within(box)
     distinct, periodic = [*by_box], np.array(options.periodic)
     upright, right = Upright.quickly(distinct, options, unknown)
     for n in np.flatnonzero(~right).tolist():

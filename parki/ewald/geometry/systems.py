@@ -39,6 +39,8 @@ class Systems:
     executor : str or None
     boxes : ndarray, shape (S, 3, 3), optional
         The vectors of the box of each, as for `Enclosed`, where they have boxes of their own.
+    first : int
+        The number of the first one where these are a group of all systems.
 
     Attributes
     ----------
@@ -54,8 +56,10 @@ class Systems:
         space: ExecutionSpace,
         executor: str | None,
         boxes: Any = None,
+        first: int = 0,
     ) -> None:
         self.targets, self.sources, self.count = targets, sources, len(sources) - 1
+        self.first = first
         self.space, self.executor, self.boxes = space, executor, boxes
         numbers = [np.repeat(np.arange(self.count), np.diff(ends)) for ends in (targets, sources)]
         constant = space.adapter.constant
@@ -81,7 +85,10 @@ class Systems:
 
     def swapped(self) -> Systems:
         """Return the systems of the transposed sum."""
-        return Systems(self.sources, self.targets, self.space, self.executor, self.boxes)
+        return self._with(self.sources, self.targets)
+
+    def _with(self, targets: Offsets, sources: Offsets) -> Systems:
+        return Systems(targets, sources, self.space, self.executor, self.boxes, self.first)
 
     def beside(self, copies: int) -> tuple[Systems, Offsets, Any]:
         """Return the systems of copies of all sources, and the order that they need.
@@ -91,9 +98,7 @@ class Systems:
         if copies not in self._beside:
             owner = np.tile(np.repeat(np.arange(self.count), np.diff(self.sources)), copies)
             order = np.argsort(owner, kind="stable").astype(np.int32)
-            systems = Systems(
-                self.targets, copies * self.sources, self.space, self.executor, self.boxes
-            )
+            systems = self._with(self.targets, copies * self.sources)
             self._beside[copies] = systems, order, self.space.array_module.asarray(order)
         return self._beside[copies]
 

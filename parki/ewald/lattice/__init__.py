@@ -1,6 +1,6 @@
 """The box: `box` has `Lattice`, `cell` what users write for it, `enclosed` the boxes of systems."""
 
-from parki.ewald.lattice.box import ENCLOSING, NONE, Lattice, check_length
+from parki.ewald.lattice.box import ENCLOSING, LOOSE, LOOSEST, NONE, Lattice, check_length
 from parki.ewald.lattice.cell import (
     Cell,
     Moving,
@@ -15,6 +15,8 @@ from parki.ewald.lattice.enclosed import Enclosed
 
 __all__ = [
     "ENCLOSING",
+    "LOOSE",
+    "LOOSEST",
     "NONE",
     "Cell",
     "Enclosed",

@@ -30,8 +30,9 @@ LONGEST = 2.0**300
 # Factor that is left between a power of the length and the ends of a precision's numbers.
 SPARE = 64.0
 # The sides that enclose boxes of systems are rounded up to powers of this; and boxes that they
-# enclosed before are enclosed, too, up to this many times the volume that these alone need.
-ENCLOSING, LOOSE = 2.0 ** (1 / 8), 2.0
+# enclosed before are enclosed, too, up to this many times the volume that these alone need; what
+# encloses both already stays up to the last number times that.
+ENCLOSING, LOOSE, LOOSEST = 2.0 ** (1 / 8), 2.0, 3.0
 NONE = (0.0, 0.0, 0.0)  # tilts of a box along the axes
 
 
@@ -248,8 +249,8 @@ class Lattice:
     def following(self, before: Lattice) -> Lattice:
         """Return the box where ``before`` was there: tilts that changed may change again.
 
-        Around boxes of systems it is around those before, too, so that boxes that change soon have
-        one for all; unless they are far smaller.
+        Around boxes of systems it is around those before, too, and with room for others if these
+        have outgrown it, so that boxes that change soon have one for all; unless it is far larger.
         """
         if self.enclosed is not None:
             if before.enclosed is None or before.boxes != self.boxes:
@@ -258,7 +259,11 @@ class Lattice:
                 return self
             enclosed = self.enclosed.beside(before.enclosed)
             wide = self._enclosing(enclosed, np.maximum(self.sides, before.sides))
-            return wide if wide.volume <= LOOSE * self.volume else self
+            if wide.widest == before.widest:
+                return wide if wide.volume <= LOOSEST * self.volume else self
+            roomy = np.where(self.periodic, ENCLOSING * wide.sides, wide.sides)
+            ways = self._enclosing(enclosed.roomier(), roomy), wide
+            return next((way for way in ways if way.volume <= LOOSE * self.volume), self)
         sides = [*zip(before.sides.tolist(), self.sides.tolist(), strict=True)]
         if not self.tilted or any(abs(own / other - 1) > SAME for other, own in sides):
             return self

@@ -109,6 +109,17 @@ class Enclosed:
             volume=min(self.volume, before.volume),
         )
 
+    def roomier(self) -> Enclosed:
+        """Return the boxes, with bounds that are a step wider."""
+        places = np.searchsorted(LEANING, self.leaning) + (self.leaning > 0)
+        return replace(
+            self,
+            least=self.least / LEAST,
+            widths=self.widths / LEAST,
+            leaning=LEANING[np.minimum(places, LEANING.size - 1)],
+            volume=self.volume / LEAST,
+        )
+
 
 def _below(values: Any) -> Any:
     """Return values rounded down to powers of a ratio; a power that was rounded stays."""

@@ -22,6 +22,7 @@ from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.points.extent import known_lengths
 from parki.ewald.ranks import Ranks
 from parki.ewald.task import Task
 from parki.memory import in_words, told
@@ -200,8 +201,9 @@ class Pipeline:
 
 
 Sizes = tuple[int, int, Systems | None]  # targets, sources, and the systems that they are of
-# What is summed, where, whether once, and of systems; and the numbers of points then.
-Key = tuple[tuple[Task, Any, bool, bool], tuple[int, int] | None]
+# What is summed, where, whether once, and the first of systems, which other groups of boxes do not
+# have; and the numbers of points then.
+Key = tuple[tuple[Task, Any, bool, int | None], tuple[int, int] | None]
 
 # Pipelines kept, of each kind: a loss on energies, forces and the stress takes eight.
 MOST = 12
@@ -228,7 +230,8 @@ def cached_pipeline(task: Task, sizes: Sizes | None) -> tuple[Pipeline | None, A
 
     None, too, where other numbers of the machine would now choose its parameters. ``sizes`` are of
     one sum; None for a plan. Points of numbers that come first take the set-up of the last sum, and
-    where several are in turn, the memory of the one before: graphs are for one number of points.
+    where several are in turn, the memory of the one before, if it is of the same parameters: graphs
+    are for one number of points.
     """
     key = _key(task, sizes)
     pipeline, done, _ = _cache.pop(key, NOTHING)
@@ -236,9 +239,10 @@ def cached_pipeline(task: Task, sizes: Sizes | None) -> tuple[Pipeline | None, A
         others = [other for other in list(_cache) if other[0] == key[0]]
         if len(others) >= ALTERNATING:
             pipeline, done, _ = _cache.pop(others[0], NOTHING)
-        elif others:
-            last, done, _ = _cache.get(others[-1], NOTHING)
-            pipeline = last and last.for_new_plans()
+        last, done_last, _ = _cache.get(others[-1], NOTHING) if others else NOTHING
+        old = None if pipeline is None else pipeline.setup
+        if last is not None and (old is None or not old.same_choice(last.setup)):
+            pipeline, done = last.for_new_plans(), done_last
     setup = None if pipeline is None else pipeline.setup
     if setup is None or setup.parameters.problem.machine != machine(task.space, task.dtype):
         return None, None
@@ -263,8 +267,8 @@ def cache_pipeline(task: Task, sizes: Sizes | None, pipeline: Pipeline, done: An
         return
     new = _key(task, sizes)
     _cache[new] = pipeline, done, pipeline.holds
-    most, kind = MANY if new[0][3] else MOST, new[0][2:]
-    for key in [key for key in list(_cache) if key[0][2:] == kind][:-most]:
+    kind = _kind(new)
+    for key in [key for key in list(_cache) if _kind(key) == kind][: -MANY if kind[1] else -MOST]:
         _cache.pop(key, None)
     held = _held()
     if held > max(LITTLE, *_allowed):  # asking how much is free takes a millisecond
@@ -285,13 +289,14 @@ def clear_cache() -> None:
     kept.
     """
     _cache.clear()
+    known_lengths.cache_clear()
     _allowed[:] = [0.0]
 
 
 def describe_cache() -> str:
     """Return how many pipelines this process keeps, and how much memory they take, as text."""
     sums, of_systems, plans = (
-        sum(key[0][2:] == kind for key in list(_cache))
+        sum(_kind(key) == kind for key in list(_cache))
         for kind in ((True, False), (True, True), (False, False))
     )
     return (
@@ -306,5 +311,11 @@ def _held() -> float:
 
 
 def _key(task: Task, sizes: Sizes | None) -> Key:
-    once, systems = sizes is not None, bool(sizes and sizes[2] is not None)
-    return (task, task.space.adapter.device(), once, systems), sizes and sizes[:2]
+    systems = sizes and sizes[2]
+    first = systems.first if systems else None
+    return (task, task.space.adapter.device(), sizes is not None, first), sizes and sizes[:2]
+
+
+def _kind(key: Key) -> tuple[bool, bool]:
+    """Return whether a pipeline is of a sum, and of a sum of systems."""
+    return key[0][2], key[0][3] is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ImageWarning, ParkiValueError, warn
 from parki.ewald.geometry.systems import Systems
-from parki.ewald.lattice import Lattice, check_length
+from parki.ewald.lattice import LOOSE, LOOSEST, Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
 from parki.ewald.points.cloud import Cloud, SurveyedCloud
 from parki.ewald.task import Task
@@ -104,6 +105,44 @@ def _checked(lattice: Lattice) -> Lattice:
             "points"
         )
     return lattice
+
+
+@lru_cache(maxsize=256)
+def known_lengths(options: EwaldOptions) -> list[Array]:
+    """Return the lengths that `lasting_lengths` has found for options, the last ones last."""
+    return []
+
+
+KNOWN = 8  # of systems of unlike sizes in turn
+MARGIN, ROUNDED = 17 / 16, 2.0 ** (1 / 4)
+
+
+def lasting_lengths(options: EwaldOptions, extents: Array) -> Array:
+    """Return lengths for systems of these extents along free axes, and 1 along the others.
+
+    They are at least `MARGIN` times the extents, and powers of `ROUNDED`. They are as long as those
+    before, too, with room for others if points have outgrown these; unless that is far longer. So
+    points that change soon have one box for all, as `Lattice.following` says of periods.
+    Deterministic sums do not depend on those before.
+    """
+    open_axes = [length is None for length in options.box]
+    lengths = ROUNDED ** np.ceil(np.log(MARGIN * extents) / np.log(ROUNDED))
+    lengths = np.where(open_axes, lengths, 1.0)
+    if options.deterministic:
+        return lengths
+    known = known_lengths(options)
+    others, least, longest = [*known], lengths, float(lengths.prod())
+    for before in reversed(others):
+        longer = np.maximum(least, before)
+        ways, most = [longer], LOOSEST
+        if (longer > before).any():
+            ways, most = [np.where(open_axes, ROUNDED * longer, 1.0), longer], LOOSE
+        if fitting := [way for way in ways if way.prod() <= most * longest]:
+            lengths = fitting[0]
+            others = [each for each in others if each is not before]
+            break
+    known[:] = [*others, lengths][-KNOWN:]
+    return lengths
 
 
 # The edge over the extent of points that left it, so that points that spread or drift seldom
