@@ -29,7 +29,7 @@ from __future__ import annotations
 from parki.ewald.api import calls, summed
 from parki.ewald.checks import Check, finer_tolerance
 from parki.ewald.derivatives import saved, second
-from parki.ewald.derivatives.energy_of_sums import energy_of_sums
+from parki.ewald.derivatives.charges import energy_of_sums
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.geometry.own_boxes import Batch, OwnBox, of_first, own_boxes
 from parki.ewald.options import EwaldOptions

@@ -1,13 +1,18 @@
-"""`Charges`, which energies are of, with the sums that have them, and the checks of arguments."""
+"""`Charges`, which energies are of, with the sums that have them, and the checks of arguments.
+
+`parki.torch` and `parki.jax` have sums with derivatives. Their energies are made of these by
+`energy_of_sums`, so that everything works which works for sums.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiValueError, by_words
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_density, check_dtypes
 from parki.ewald.points.widths import energies_of_pairs, refuse_boxes
@@ -144,3 +149,32 @@ def check_alike(name: str, pair: OfPoints | None) -> None:
             raise ParkiValueError(
                 f"{name} differs for targets and sources, but the points are both; give one array"
             )
+
+
+def energy_of_sums(
+    product: Callable[..., AnyArray],
+    points: AnyArray,
+    charges: AnyArray,
+    *,
+    rows: bool | None,
+    kappa: float | None,
+    epsilon: Any,
+    systems: Any,
+    **others: Any,
+) -> Any:
+    """Return the energy of charges, or of each of several systems.
+
+    Parameters
+    ----------
+    product : callable
+        ``product(name, parameters, points, charges, systems=..., ...)`` is half the product of
+        charges with their potentials, by the sum of a name, which takes points in columns.
+    points, charges, rows, kappa, epsilon, systems, **others
+        As for `parki.energy`.
+    """
+    in_rows = check_charges(tuple(points.shape), tuple(charges.shape), rows)
+    check_alike("systems", systems)
+    name, parameters = sum_of_charges(kappa, epsilon)
+    columns = points.T if in_rows else points
+    with by_words(WORDS):
+        return product(name, parameters, columns, charges, systems=systems, **others)

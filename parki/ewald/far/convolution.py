@@ -131,7 +131,11 @@ class Convolution:
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3, sets)
         self.complex_type, self.modes = complex_type(mesh.task), modes
-        self.whole: list[Block] = like.whole if like is not None else self._common(split)
+        if like is None:
+            what = modes, sets
+            if mesh.blocks[0] != what:  # which the mesh keeps for all plans of a set-up
+                mesh.blocks = what, self._blocks(split)
+        self.whole: list[Block] = mesh.blocks[1] if like is None else like.whole
         self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
         self._root: Any = None  # a multiplier for noise
@@ -164,14 +168,6 @@ class Convolution:
         return load("fgc", "strain", task.space, constants, executor=task.executor, REAL=real)
 
     # ------------------------------------------------------------------ set-up
-    def _common(self, split: Split) -> list[Block]:
-        """Return the blocks that the mesh keeps for all plans of a set-up; make them if need be."""
-        what, cached = (self.modes, self.sets), self.mesh.blocks
-        if cached[0] != what:
-            cached = self.mesh.blocks = what, self._blocks(split)
-        blocks: list[Block] = cached[1]
-        return blocks
-
     def _blocks(self, split: Split) -> list[Block]:
         mesh, padding = self.mesh, self.mesh.padding
         if mesh.periodicity == 3:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parki.ewald.geometry.rotation import rotated
+from parki.ewald.geometry.axes import rotated
 from parki.typing import AnyArray
 
 OF_TARGETS = (

@@ -240,13 +240,13 @@ class Arrival:
 
     def _chosen(self) -> Setup:
         """Return a set-up by other parameters."""
-        before, density = self.setup, self.density
+        clouds, before, density = self.on_grid.clouds, self.setup, self.density
         chosen = choose(
             self.task,
             self.points,
             self.solver_box,
             density if before is None else lasting(before.parameters, density),
-            self.on_grid.clouds,
+            clouds,
             one_shot=self.one_shot,
         )
         return Setup.of(self.task, self.solver_box, chosen)

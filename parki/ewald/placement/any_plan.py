@@ -88,7 +88,7 @@ class AnyPlan(PlacedPlan[Wanted]):
         Refuse an impossible one. If ``pending``, a device may count impossible values. The host
         waits for the number after all is launched, so that the device does not wait for the host.
         """
-        first = self.terms[0].sum
+        first = self._combination.terms[0].sum
         pending = pending and self._placement.ranks.serial and self.space.adapter.records()
         values = first.density(dens, self._combination.density_shape, not pending)
         if pending and values.size:
