@@ -70,8 +70,8 @@ def pulled(
     several densities. See `second.pulled`.
     """
     x, q = inputs["trg"], inputs["dens"]
-    factor, u = multiple(values, q), names != ("trg",)
-    slopes = not {"trg", "box"}.isdisjoint(names)
+    factor, slopes = multiple(values, q), not {"trg", "box"}.isdisjoint(names)
+    u = not {"values", "dens"}.isdisjoint(names) or ("box" in names and move is None)  # as forward
     sums = SumOfPoints(
         kernel=kernel,
         trg=x,
@@ -111,7 +111,8 @@ def _strains(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> AnyA
     x, kernel = sums.trg, SUMS[sums.kernel].dipoles
     one = OneSum(SUMS[kernel], options=sums.options, trg=x, src=x, norms=None, systems=sums.systems)
     dipoles = sums.dens.reshape(len(sums.dens), 1, -1) * move
-    return by_strains(one, dipoles, np.stack(weights).reshape(len(weights), 1, -1))
+    values = np.stack(weights).reshape(len(weights), 1, -1)
+    return by_strains(one, dipoles, values, want=sums.want)
 
 
 def _read(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> list[dict[str, AnyArray]]:
