@@ -73,12 +73,18 @@ def near_field(
     polynomials = split.radial_polynomials(cutoff, DEGREE)
     evaluator = choose_evaluator(radial, kernel, split, cutoff, DEGREE)
     p2p = P2P(
-        NearField(task, cutoff, polynomials, method, evaluator),
+        NearField(
+            task,
+            cutoff,
+            polynomials,
+            method,
+            evaluator,
+            launch=launch or choose_launch(method, space),
+        ),
         frame,
         on_space if trg is src else 2 * xp.asarray(trg),
         on_space,
         xp.asarray(norms) if kernel in ("stokes_dl", "stokes_comb") else None,
-        launch=launch,
     )
     pot = xp.full((SUMS[kernel].results, trg.shape[1]), np.nan, dtype=dtype)
     buffer = p2p.buffer(len(dens))

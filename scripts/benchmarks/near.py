@@ -118,9 +118,10 @@ class Near:
         """Return a function that computes the near field by a variant."""
         split = self.split.scaled(self.cutoff / self.first_cutoff)
         radial = split.radial_polynomials(self.cutoff, self.degree)
-        near = NearField(self.task, self.cutoff, radial, method)
+        launch = launch or choose_launch(method, self.task.space)
+        near = NearField(self.task, self.cutoff, radial, method, launch=launch)
         frame = SolverBox(Lattice(np.ones(3), PERIODICITY))
-        p2p = P2P(near, frame, self.points, self.points, self.norms, launch=launch)
+        p2p = P2P(near, frame, self.points, self.points, self.norms)
         if p2p.lists is not None:
             p2p.lists.keep = False
         pot = self.run.xp.empty_like(self.points[: 1 if len(self.dens) == 1 else 3])

@@ -25,7 +25,6 @@ from parki.dynamics.pair_matrix import PairMatrix
 from parki.dynamics.placed import Placed, multiplied, same_shapes
 from parki.ewald.far import stored_mesh
 from parki.ewald.far.gauge import MODES
-from parki.ewald.near import p2p
 from parki.ewald.near.sizes import Launch
 from parki.ewald.sums import SUMS
 from parki.interchange import real_name
@@ -273,7 +272,7 @@ def record(dtype: type) -> list[Call]:
         leave_out_flux(dtype)
         # With lanes, which a host's team does not use by itself.
         lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
-        patch.setattr(p2p, "choose_launch", lambda *_: lanes)
+        patch.setattr("parki.ewald.pipeline.setup.choose_launch", lambda *_: lanes)
         comb(p2p_method="sm2d")
         patch.setattr("parki.ewald.far.sizes.IN_ORDER", 1)
         spread_and_interpolate(dtype)

@@ -50,6 +50,8 @@ class NearField(NamedTuple):
         Where sources differ from points, if they are blobs.
     lengths : tuple of float
         Lengths of the sum, over the cut-off.
+    launch : Launch or None
+        How a variant of the literature runs; None of parki's own.
     """
 
     task: Task
@@ -60,6 +62,7 @@ class NearField(NamedTuple):
     read: float = 0.0
     core: AnyCore | None = None
     lengths: tuple[float, ...] = ()
+    launch: Launch | None = None
 
     @property
     def degree(self) -> int:

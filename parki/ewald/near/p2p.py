@@ -31,9 +31,7 @@ from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, PairLists
 from parki.ewald.near.p2p_points import digit_of, near_cells, position_arguments, sort_points
 from parki.ewald.near.sizes import (
-    Launch,
     Tile,
-    choose_launch,
     copied_at_once,
     near_tile,
     tile_of_slopes,
@@ -69,8 +67,6 @@ class P2P:
         Tensors of the targets, in the order given and in the user's unit.
     point_radii : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
         Marks of the targets and of the sources in solver units, in the order given.
-    launch : Launch or None
-        How a variant by cells runs; None for its defaults.
     stretch : tuple of 2 floats, optional
         Part of the first axis, in solver units, that holds all points and has none of their images
         in reach; cells cover this part. Points must be wrapped into it. Default: the box.
@@ -113,7 +109,6 @@ class P2P:
         *,
         tensors: AnyArray = None,
         point_radii: tuple[Any, Any] | None = None,
-        launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
         labels: Labels | None = None,
@@ -122,12 +117,10 @@ class P2P:
         task, cutoff, factor = near.task, near.cutoff, solver_box.factor
         space, executor, constant = task.space, task.executor, task.space.adapter.constant
         self.near, self.dtype = near, task.dtype
-        launch = launch or choose_launch(near.method, space)
+        launch = near.launch
         tile = near_tile(space, near.method, trg.shape[1], near.read, self.dtype)
         self._spare = copied_at_once(space, self.dtype) - 1
-        cells = near_cells(
-            near, solver_box, src.shape[1], launch=launch, stretch=stretch, systems=systems
-        )
+        cells = near_cells(near, solver_box, src.shape[1], stretch=stretch, systems=systems)
         self.targets, self.sources = sort_points(
             task, solver_box, cells, trg, src, systems=systems, spare=self._spare
         )
@@ -145,7 +138,7 @@ class P2P:
             self.kernels, self.special = before.kernels, before.special
             self.gradients = before.gradients
         else:
-            self.kernels = near_kernels(near, tile, launch)
+            self.kernels = near_kernels(near, tile)
             self.special = cache(partial(near_kernel, near, tile))
             self.gradients = cache(partial(slopes_kernel, near, tile))
         kernels, special = self.kernels, self.special

@@ -9,9 +9,7 @@ import numpy as np
 from parki.ewald.near.near_field import NearField, cells_kernel, own_constants
 from parki.ewald.near.p2p_lists import FORGETS, TEAM
 from parki.ewald.near.sizes import (
-    Launch,
     Tile,
-    choose_launch,
     copied_at_once,
     staged_at_once,
     tile_of_slopes,
@@ -38,14 +36,13 @@ def together(near: NearField) -> bool:
     return one_kernel and not near.task.slopes and "u" in want and want != ("u",)
 
 
-def near_kernels(near: NearField, tile: Tile, launch: Launch | None = None) -> dict[str, Kernel]:
+def near_kernels(near: NearField, tile: Tile) -> dict[str, Kernel]:
     """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
     kernels, values, task = {}, together(near), near.task
     want = task.want
     if task.slopes or ("u" in want and not values):
-        launch = launch or choose_launch(near.method, task.space)
-        if launch is not None:
-            kernels["u"] = cells_kernel(near, launch)
+        if near.launch is not None:
+            kernels["u"] = cells_kernel(near, near.launch)
         else:
             kernels["u"] = near_kernel(near, tile)
     if want != ("u",) and not task.slopes:

@@ -14,7 +14,7 @@ from parki.cells.sorted_points import SortedPoints
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.lattice import Enclosed, Lattice
 from parki.ewald.near.near_field import NearField, parts, reach, shifts
-from parki.ewald.near.sizes import Launch, cells_of
+from parki.ewald.near.sizes import cells_of
 from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
 from parki.runtime import ExecutionSpace
@@ -26,7 +26,6 @@ def near_cells(
     solver_box: SolverBox,
     sources: int,
     *,
-    launch: Launch | None,
     stretch: tuple[float, float] | None,
     systems: Systems | None,
 ) -> CellGrid:
@@ -38,7 +37,7 @@ def near_cells(
         corner[0] = stretch[0]
         box = np.array([stretch[1] - stretch[0], box[1], box[2]])
     count = systems.count if systems else 1
-    shape = cells_of(box, near.cutoff, sources, launch, near.task.space, count)
+    shape = cells_of(box, near.cutoff, sources, near.launch, near.task.space, count)
     return CellGrid(shape, tuple(box.tolist()), tuple(periodic), tuple(corner))
 
 

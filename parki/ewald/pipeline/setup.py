@@ -31,7 +31,7 @@ from parki.ewald.near.p2p_kernels import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.radial import choose_evaluator
-from parki.ewald.near.sizes import near_tile
+from parki.ewald.near.sizes import choose_launch, near_tile
 from parki.ewald.options.variants import CELL_METHODS, LITERATURE
 from parki.ewald.pipeline.invalid_values import counting_kernel
 from parki.ewald.points import result_rows
@@ -98,16 +98,17 @@ class Setup:
         core = chosen.core and chosen.core.scaled(scale)
         radial = core if isinstance(core, Core) and core.everywhere else split
         near = NearField(
-            task,
-            chosen.near * scale,
-            radial.tables(cutoff, chosen.degree),
-            chosen.p2p,
-            choose_evaluator(
+            task=task,
+            cutoff=chosen.near * scale,
+            radial=radial.tables(cutoff, chosen.degree),
+            method=chosen.p2p,
+            evaluator=choose_evaluator(
                 task.options.expert.radial, task.sum.name, split, cutoff, chosen.degree
             ),
-            chosen.read,
-            core,
-            kind.pair.numbers(cutoff),
+            read=chosen.read,
+            core=core,
+            lengths=kind.pair.numbers(cutoff),
+            launch=choose_launch(chosen.p2p, task.space),
         )
         near.check_held()
         mesh = _mesh(task, chosen, solver_box, steps, padding)
