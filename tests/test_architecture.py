@@ -88,6 +88,32 @@ def test_each_line_imports_lines_above():
             )
 
 
+def test_listed_calls_are_there():
+    """Each function, and each method of a class or of one that it is derived from."""
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    block = page.partition("### From a call to the stages")[2].partition("```\n\n## ")[0]
+    names, bases = {}, {}
+    for path in EWALD.parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                values = [getattr(base, "value", base) for base in node.bases]
+                bases[node.name] = [base.id for base in values if isinstance(base, ast.Name)]
+            owner = node.name if isinstance(node, ast.ClassDef) else ""
+            if owner or isinstance(node, ast.Module):
+                defined = [
+                    e.name for e in node.body if isinstance(e, (ast.FunctionDef, ast.ClassDef))
+                ]
+                names.setdefault(owner, set()).update(defined)
+    calls = re.findall(r"([A-Z]\w+)\.(\w+)", block)
+    calls += [("", name) for name in re.findall(r"^ +([a-z]\w+)  ", block, re.M)]
+
+    def has(owner, name):
+        return name in names[owner] or any(has(base, name) for base in bases.get(owner, ()))
+
+    assert len({*calls}) > 25
+    assert not [call for call in calls if not has(*call)]
+
+
 def test_doors():
     root = EWALD.parent
     found = []
