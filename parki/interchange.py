@@ -71,13 +71,13 @@ def as_array(name: str, values: Any) -> Any:
     """
     if type(values) is np.ndarray and values.dtype != object:  # it means its numbers
         return values
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and type(values) is cupy.ndarray:
+        _check_device()
+        return values
     refuse_meaning(name, values)
     if isinstance(values, np.ndarray) and values.dtype != object:
         return np.asarray(values)
-    cupy = sys.modules.get("cupy")
-    if cupy is not None and isinstance(values, cupy.ndarray):
-        _check_device()
-        return values
     if hasattr(values, "__dlpack_device__") and not isinstance(values, np.ndarray):
         return handed_over(name, values)
     if hasattr(values, "__cuda_array_interface__"):
@@ -337,7 +337,7 @@ def library_of(like: Any) -> Callable[[Any], Any]:
         return unchanged
     back: Callable[[Any], Any] = unchanged
     if "torch" in libraries:
-        back = sys.modules["torch"].from_dlpack
+        back = _tensor
     elif hasattr(like, "__array_namespace__"):
         take, device = like.__array_namespace__().from_dlpack, getattr(like, "device", None)
 
@@ -351,6 +351,14 @@ def library_of(like: Any) -> Callable[[Any], Any]:
             return array if there else array.to_device(device)
 
     return back
+
+
+def _tensor(result: AnyArray) -> Any:
+    """Return an array as a tensor of PyTorch; neither asks about streams where both have one."""
+    back = sys.modules["torch"].from_dlpack
+    if isinstance(result, np.ndarray) or not _on_one_stream(int(result.device.id)):
+        return back(result)
+    return back(result.__dlpack__(stream=-1))
 
 
 def finish_reading(trg: Any, src: Any, norms: Any) -> None:
@@ -400,7 +408,7 @@ def handed_over(name: str, value: Any) -> Any:
         _check_device()
     xp = np if kind in HOST_KINDS else get_execution_space("GPU").array_module
     try:
-        if kind == CUDA_KIND and is_tensor(value) and _on_one_stream(value, xp):
+        if kind == CUDA_KIND and is_tensor(value) and _on_one_stream(value.device):
             return of_memory(value, xp, value.device.index)
         return xp.from_dlpack(value)
     except Exception as error:
@@ -421,10 +429,11 @@ def of_memory(value: Any, xp: ModuleType, device: int) -> Any:
     return xp.ndarray(shape, dtype, xp.cuda.MemoryPointer(memory, 0))
 
 
-def _on_one_stream(tensor: AnyArray, xp: ModuleType) -> bool:
+def _on_one_stream(device: Any) -> bool:
     """Return whether PyTorch and CuPy work on one stream, so that nobody waits for the other."""
-    stream = sys.modules["torch"].cuda.current_stream(tensor.device)
-    return bool(stream.cuda_stream == xp.cuda.get_current_stream().ptr)
+    stream = sys.modules["torch"].cuda.current_stream(device)
+    current = get_execution_space("GPU").array_module.cuda.get_current_stream()
+    return bool(stream.cuda_stream == current.ptr)
 
 
 def _not_handed(name: str, value: Any, error: Exception) -> ParkiTypeError:

@@ -32,6 +32,7 @@ from parki.jax.arrays import (
     run_sum,
 )
 from parki.runtime import get_execution_space
+from parki.runtime.spaces import adapter_of
 from parki.typing import AnyArray
 
 Shape = tuple[int, ...]
@@ -51,8 +52,9 @@ def _callback(run: Any, many: bool, on_device: bool) -> Any:
                 stack.enter_context(xp.cuda.ExternalStream(context.stream))
                 take = partial(of_memory, xp=xp, device=int(device.id))
             results = run(*map(take, buffers))
+            copy = adapter_of(xp).copy
             for into, result in zip(*((out, results) if many else ([out], [results])), strict=True):
-                take(into)[...] = result
+                copy(take(into), result)
 
     return call
 

@@ -14,6 +14,7 @@ from parki.core import SUMS, Batch, EwaldOptions, saved, second
 from parki.core import summed as one_shot
 from parki.interchange import as_given, handed_over
 from parki.meaning import hidden, values_of
+from parki.settings import read_once
 from parki.typing import AnyArray, AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms", "box")
@@ -88,9 +89,10 @@ def saves(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> bo
 
 def summed_and_saved(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> Any:
     """Return a sum, and what it saves: see `parki.ewald.derivatives.saved`."""
-    inputs = named(plain(tensor) for tensor in tensors)
-    arrays = inputs | {name: handed_over(name, inputs[name]) for name in ("trg", "dens")}
-    results = saved.summed(kernel, settings.options, settings.batch, arrays)
+    inputs = named(map(plain, tensors))
+    with read_once():
+        arrays = inputs | {name: handed_over(name, inputs[name]) for name in ("trg", "dens")}
+        results = saved.summed(kernel, settings.options, settings.batch, arrays)
     return as_given(results, inputs["dens"])
 
 

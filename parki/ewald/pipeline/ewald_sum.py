@@ -127,10 +127,7 @@ class EwaldSum:
             if one_shot and pipeline.ranks.serial:
                 cached = peek_pipeline(self.task, cloud.sizes)
             if cached is not None:
-                systems, labels = cached.groups
-                if (cloud.systems, cloud.labels) == (systems, labels):
-                    systems = systems and systems.at(cast(Systems, cloud.systems))
-                    cloud = replace(cloud, systems=systems, labels=labels)
+                cloud = _as_recorded(cloud, *cached.groups)
             if cached is not None and self._may_follow(cached, cloud):
                 self.lattice = cloud.options.lattice  # which has all lengths
                 self._cloud, self.pending = cast(SurveyedCloud, cloud), cloud
@@ -165,8 +162,7 @@ class EwaldSum:
         with self.access():
             self.access.follow(done)
             if (late := self.pending) is not None:
-                if cached is not None and self._may_follow(cached, late):
-                    cached.begin()
+                if cached is not None and cached.groups[1] is late.labels:  # as others may take it
                     arrays = self.task.order.all_to_solver(late.distinct)
                     if cached.place_async(self.task, self.lattice, arrays):
                         self.pipeline = cached
@@ -252,12 +248,7 @@ class EwaldSum:
                     f"trg has dtype {cloud.trg.dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            old = self._cloud
-            if (cloud.systems, cloud.labels) == (old.systems, old.labels):  # which are recorded
-                systems, labels = old.systems, old.labels
-                if cloud.systems is not systems or cloud.labels is not labels:
-                    systems = systems and systems.at(cast(Systems, cloud.systems))
-                    cloud = replace(cloud, systems=systems, labels=labels)
+            cloud = _as_recorded(cloud, self._cloud.systems, self._cloud.labels)
             new = copy.copy(self)
             if cloud.options is not self.task.options and cloud.options != self.task.options:
                 new.task = replace(self.task, options=cloud.options)
@@ -415,6 +406,16 @@ class EwaldSum:
             f"the results of {len(values)} densities at {targets} targets",
             "sum fewer at a time",
         )
+
+
+def _as_recorded(cloud: Cloud, systems: Systems | None, labels: Labels | None) -> Cloud:
+    """Return a cloud with systems and labels that are recorded, where they equal its own."""
+    if cloud.systems is systems and cloud.labels is labels:
+        return cloud
+    if (cloud.systems, cloud.labels) != (systems, labels):
+        return cloud
+    systems = systems and systems.at(cast(Systems, cloud.systems))
+    return replace(cloud, systems=systems, labels=labels)
 
 
 @lru_cache(maxsize=64)

@@ -233,8 +233,9 @@ class PlacedOnDevice(Pipeline):
         """Launch the graph for other points, whose `box` this is, and keep those before."""
         graph = cast(Replay, self.graph)
         self.box, self.decision = box, "keep"
-        for name, array in graph.arrays.items():
-            graph.space.adapter.copy(self.copied_arrays[name], array)
+        if self._begun is not None:  # else nobody can ask for those before
+            for name, array in graph.arrays.items():
+                graph.space.adapter.copy(self.copied_arrays[name], array)
         self._followed = True
         graph(arrays, {})
         self.occupancy.report.send()

@@ -44,14 +44,20 @@ def machine(space: ExecutionSpace, dtype: DTypeLike, fixed: bool = False) -> Mac
     Numbers measured here serve the same device, or the same processor and number of threads. With
     ``fixed``, take the built-in ones for one thread.
     """
-    threads = 1 if fixed else space.threads
-    lanes = 1 if space.on_device else vector_row(1, dtype)
-    content = None if fixed else read(space)
-    precision = "float64" if np.dtype(dtype) == np.float64 else "float32"
+    shipped_kernels = not space.on_device and compiled.usable()
+    file, threads = ("", 1) if fixed else (str(path(space)), space.threads)
+    return _machine(space, np.dtype(dtype).name, file, threads, shipped_kernels)
+
+
+@lru_cache(maxsize=32)
+def _machine(
+    space: ExecutionSpace, precision: str, file: str, threads: int, shipped_kernels: bool
+) -> Machine:
+    """Return the numbers for a precision, measured ones if a file has them, made once."""
+    lanes = 1 if space.on_device else vector_row(1, precision)
+    content = (_USED.get(space.name) or _tuned(file)) if file else None
     result = of_file(content or built_in(space), precision, lanes, threads)
-    if not space.on_device and compiled.usable():
-        return replace(result, degrees=COMPILED_DEGREES)
-    return result
+    return replace(result, degrees=COMPILED_DEGREES) if shipped_kernels else result
 
 
 def of_file(content: dict[str, Any], precision: str, lanes: int = 1, threads: int = 1) -> Machine:
@@ -157,12 +163,14 @@ def read(space: ExecutionSpace) -> dict[str, Any] | None:
 def use(space: ExecutionSpace, content: dict[str, Any]) -> None:
     """Let plans of a space use these numbers, which may be of any machine, until `clear`."""
     _USED[space.name] = content
+    _machine.cache_clear()
 
 
 def clear() -> None:
     """Drop what was read and set, so that files are read again."""
     _USED.clear()
     _tuned.cache_clear()
+    _machine.cache_clear()
 
 
 _USED: dict[str, dict[str, Any]] = {}
