@@ -196,8 +196,8 @@ def _is_tracer(value: Any) -> bool:
     return kind.__module__.partition(".")[0] == "jax" and kind.__name__.endswith("Tracer")
 
 
-def hidden(tensor: AnyArray) -> bool:
-    """Return whether a transformation of PyTorch hides a tensor's numbers, or records its use.
+def hidden(*tensors: AnyArray) -> bool:
+    """Return whether a transformation of PyTorch hides tensors' numbers, or records their use.
 
     `torch.func` wraps tensors, which then have no memory; other transformations set a mode.
     """
@@ -206,6 +206,6 @@ def hidden(tensor: AnyArray) -> bool:
     if any(type(mode).__name__ in TRACING for mode in stack()):
         return True
     try:
-        return bool(tensor.data_ptr() == 0 and tensor.numel() > 0)
+        return any(tensor.data_ptr() == 0 and tensor.numel() > 0 for tensor in tensors)
     except RuntimeError:
         return True

@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -90,19 +89,27 @@ def require(space: ExecutionSpace, needed: float, what: str, remedy: str) -> Non
 _KINDS = MemoryError, OSError, ImportError, RuntimeError
 
 
-@contextmanager
-def told() -> Iterator[None]:
+class _Told:
+    """See `told`."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, _KINDS) and _of_memory(error):
+            raise _out(error) from error
+
+
+_told = _Told()
+
+
+def told() -> _Told:
     """Raise, within it, a `ParkiMemoryError` where memory runs out that was predicted to be free.
 
     All calls that take large arrays do their work in it, or are `telling`: NumPy, CuPy, Python and
     the system each have an error of their own.
     """
-    try:
-        yield
-    except _KINDS as error:
-        if not _of_memory(error):
-            raise
-        raise _out(error) from error
+    return _told
 
 
 def _out(error: Exception) -> ParkiMemoryError:

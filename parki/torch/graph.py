@@ -186,8 +186,9 @@ class SavedSum(SumFunction):
     """
 
     @staticmethod
-    def forward(kernel: str, options: str, *tensors: Any) -> Any:
+    def forward(*arguments: Any) -> Any:
         """Return the sum, and what is saved."""
+        kernel, options, *tensors = arguments
         return summed_and_saved(kernel, read(options), tensors)
 
     @staticmethod
@@ -237,10 +238,10 @@ class SavedProduct(SavedSum):
     """
 
     @staticmethod
-    def forward(kernel: str, options: str, *tensors: Any) -> Any:
+    def forward(*arguments: Any) -> Any:
         """Return the product, the sum, and what is saved."""
-        results = SavedSum.forward(kernel, options, *tensors)
-        return (0.5 * tensors[2] * results[0]).sum(), *results
+        results = SavedSum.forward(*arguments)
+        return (0.5 * arguments[4] * results[0]).sum(), *results
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: AnyArray) -> None:

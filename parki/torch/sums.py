@@ -81,7 +81,7 @@ def saves(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> bo
     if not alone or settings.of_change or not moving:
         return False
     inputs = named((trg, None, dens, None, box))
-    if any(hidden(tensor) for tensor in inputs.values()):
+    if hidden(*inputs.values()):
         return False
     one = dens.ndim == len(SUMS[kernel].density_shape(0)) and dens.numel() > 0
     return one and saved.saves(kernel, settings.options, settings.batch, frozenset(inputs))
@@ -112,7 +112,7 @@ def pulled_from_saved(
     *inputs, values = map(plain, tensors)
     points, left = named(inputs), tuple(map(plain, results))
     known = kernel, settings.options, settings.batch
-    parts = saved.pulled(*known, points, left, values, wrt, plain(factor))
+    parts = saved.pulled(*known, points, left, values, wrt, factor)
     return {n: part.to(points["box"]) if n == "box" else part for n, part in parts.items()}
 
 

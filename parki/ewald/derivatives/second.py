@@ -63,8 +63,6 @@ def pulled(
         parts = [pulled(kernel, options, batch, inputs, moves["values"], by)] if by else []
         parts += [pulled(kernel, options, batch, inputs, values, names, others)] if others else []
         return _added(parts, names, {**inputs, "values": values})
-    points = arrays(inputs)
-    lists = arrays({"values": values}), arrays(moves)
 
     def run(lists: list[Arrays], dens: Arrays) -> dict[str, AnyArray]:
         weights, left = lists
@@ -73,6 +71,8 @@ def pulled(
 
     in_rows, by_moves = ("dens", "values"), {"values": 0}
     with read_once():
+        points = arrays(inputs)
+        lists = arrays({"values": values}), arrays(moves)
         derivatives = passed_on(
             options, lists, axes(kernel), run, in_rows, density(points), by_moves
         )

@@ -29,6 +29,7 @@ from parki.interchange import vector_row
 from parki.runtime import ExecutionSpace, private
 from parki.runtime import shipped as compiled
 from parki.settings import cache_directory
+from parki.typing import DType
 
 log = logging.getLogger("parki")
 
@@ -46,15 +47,16 @@ def machine(space: ExecutionSpace, dtype: DTypeLike, fixed: bool = False) -> Mac
     """
     shipped_kernels = not space.on_device and compiled.usable()
     file, threads = ("", 1) if fixed else (str(path(space)), space.threads)
-    return _machine(space, np.dtype(dtype).name, file, threads, shipped_kernels)
+    return _machine(space, np.dtype(dtype), file, threads, shipped_kernels)
 
 
 @lru_cache(maxsize=32)
 def _machine(
-    space: ExecutionSpace, precision: str, file: str, threads: int, shipped_kernels: bool
+    space: ExecutionSpace, dtype: DType, file: str, threads: int, shipped_kernels: bool
 ) -> Machine:
     """Return the numbers for a precision, measured ones if a file has them, made once."""
-    lanes = 1 if space.on_device else vector_row(1, precision)
+    lanes = 1 if space.on_device else vector_row(1, dtype)
+    precision = "float64" if dtype == np.float64 else "float32"
     content = (_USED.get(space.name) or _tuned(file)) if file else None
     result = of_file(content or built_in(space), precision, lanes, threads)
     return replace(result, degrees=COMPILED_DEGREES) if shipped_kernels else result
