@@ -126,9 +126,12 @@ class EwaldSum:
             cached = None
             if one_shot and pipeline.ranks.serial:
                 cached = peek_pipeline(self.task, cloud.sizes)
+            may_follow = False
             if cached is not None:
                 cloud = _as_recorded(cloud, *cached.groups)
-            if cached is not None and self._may_follow(cached, cloud):
+                # The order of axes keeps the shapes of arrays.
+                may_follow = cached.follows(cloud.distinct) and self._may_follow(cached, cloud)
+            if may_follow:
                 self.lattice = cloud.options.lattice  # which has all lengths
                 self._cloud, self.pending = cast(SurveyedCloud, cloud), cloud
             else:
@@ -143,12 +146,21 @@ class EwaldSum:
         self._points = self._cloud.ordered(self.task.order)
 
     def _may_follow(self, pipeline: Pipeline, cloud: Cloud) -> bool:
-        """Return whether a pipeline may place points before the host has looked at them."""
-        if cloud.labels is not pipeline.groups[1]:
+        """Return whether a pipeline may place points before the host has looked at them.
+
+        Not where they set the box, or a warning may be due, or their normals are rounded.
+        """
+        task = self.task
+        if cloud.systems or cloud.labels is not pipeline.groups[1]:
             return False
-        if not self._depends_on_no_values(self.task, cloud):
+        if None in task.options.edges or task.flux or may_warn(task, cloud):
             return False
-        return pipeline.follows(cloud.distinct)  # whose shapes the order of axes keeps
+        return not (task.mixed and task.sum.normals)
+
+    def _placed_async(self, pipeline: Pipeline, cloud: Cloud) -> bool:
+        """Let a device place points before the host has looked at them; return whether it can."""
+        arrays = self.task.order.all_to_solver(cloud.distinct)
+        return pipeline.place_async(self.task, self.lattice, arrays)
 
     def place(self) -> None:
         """Place the points, by what the last sum of this kind has left.
@@ -162,11 +174,11 @@ class EwaldSum:
         with self.access():
             self.access.follow(done)
             if (late := self.pending) is not None:
-                if cached is not None and cached.groups[1] is late.labels:  # as others may take it
-                    arrays = self.task.order.all_to_solver(late.distinct)
-                    if cached.place_async(self.task, self.lattice, arrays):
-                        self.pipeline = cached
-                        return
+                # Others may have taken the pipeline that was there, and this is another.
+                same = cached is not None and cached.groups[1] is late.labels
+                if cached is not None and same and self._placed_async(cached, late):
+                    self.pipeline = cached
+                    return
                 self.pending = None
                 self._survey(late.checked())
             if cached is not None and self._is_at(cached.copied):
@@ -254,33 +266,15 @@ class EwaldSum:
                 new.task = replace(self.task, options=cloud.options)
                 # It keeps the edges that were the extent of points.
                 new.lattice = resolve(cloud.options, np.empty((0, 3)), self.lattice)
-            if not self._places_async(new, cloud):
+            pipeline = self.pipeline
+            if not (new._may_follow(pipeline, cloud) and new._placed_async(pipeline, cloud)):
                 new._survey(cloud.checked().owned())
-                new.pipeline = self.pipeline.placed(new.task, new._points)
+                new.pipeline = pipeline.placed(new.task, new._points)
             elif new.task.order.rotation is not None or new.task.order.finer:
                 new.pending = cloud.owned()  # the pipeline's copies are others
             else:
                 new.pending = cloud
         return new
-
-    def _places_async(self, new: EwaldSum, cloud: Cloud) -> bool:
-        """Let a device place points before the host has looked at them; return whether it can."""
-        if cloud.labels is not self._cloud.labels:
-            return False
-        if not self._depends_on_no_values(new.task, cloud):
-            return False
-        arrays = new.task.order.all_to_solver(cloud.distinct)
-        return self.pipeline.place_async(new.task, new.lattice, arrays)
-
-    @staticmethod
-    def _depends_on_no_values(task: Task, cloud: Cloud) -> bool:
-        """Return whether it does not depend on the points what else is done.
-
-        It does where they set the box, or a warning may be due, or their normals are rounded.
-        """
-        if None in task.options.edges or task.flux or may_warn(task, cloud):
-            return False
-        return not (cloud.systems or (task.mixed and task.sum.normals))
 
     def validate_pending(self) -> tuple[bool, bool]:
         """Return whether late points were in the box, and suit the set-up; the host waits."""

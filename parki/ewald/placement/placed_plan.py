@@ -300,7 +300,7 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
             systems=systems,
             exclude=exclude,
             box=box,
-            attached=self.attached,
+            attached=self._placement.state.attached,
         )
 
     def place(

@@ -268,8 +268,10 @@ class Placement:
 
         The tolerance of its options, if it has no scale, or is the first term of its boxes.
         """
+        if scale is None:
+            return options.tolerance
         first = next((term for term in terms if term.group is group), None)
-        if scale is None or first is None:
+        if first is None:
             return options.tolerance
         size, power = scale
         return self.options.larger_tolerance((first.sum.lattice.length / size) ** power)
