@@ -94,11 +94,13 @@ def test_on_a_device(case):
         machine, usual, usual, usual, POINTS, 0.05,
     )  # fmt: skip
     chosen = replace(
-        select(problem), steps=np.full(3, 1 / cells), points=points, cutoff=reach / cells
+        select(replace(problem, same=True)),
+        steps=np.full(3, 1 / cells),
+        points=points,
+        cutoff=reach / cells,
     )
     task = Task("stokes_comb", Device(), dtype, parki.EwaldOptions(periodicity, [1, 1, 1]))
-    use = memory.Use(task, True, False)
-    found = memory.predict(chosen, use)
+    found = memory.predict(chosen, task)
     given, results = 12 * dtype.itemsize * n, 3 * dtype.itemsize * n
     total = sum(found.parts.values()) - results + given
     assert 0.85 <= total / 1e9 / gigabytes <= 1.2
@@ -269,13 +271,12 @@ def test_a_plan_stays_as_it_was(free_bytes):
 def test_indices_of_a_device():
     chosen = plan().parameters
     task = Task("stokes_sl", Device(), np.dtype("f4"), parki.EwaldOptions(3, [1, 1, 1]))
-    use = memory.Use(task, True, False)
     large = replace(chosen, steps=np.full(3, 1 / 1300))
     with pytest.raises(
         parki.ParkiValueError, match=r"raise the cut-off \(cutoff, or sources_per_cell"
     ):
-        memory._check_values(large, use)
-    memory._check_values(chosen, use)
+        memory._check_values(large, task)
+    memory._check_values(chosen, task)
 
 
 def test_transforms_of_a_device_share_a_work_area():

@@ -18,7 +18,7 @@ from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.errors import ParkiMemoryError
 from parki.ewald.choice import memory as single
-from parki.ewald.choice.memory import Memory, Use
+from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.method import MethodParameters
 from parki.ewald.far.buffers import (
     components_of,
@@ -62,10 +62,11 @@ class RankShare:
     near: int
 
 
-def predict(chosen: MethodParameters, use: Use, share: RankShare) -> Memory:
-    """Return the memory a rank needs; ``chosen`` and ``use`` describe the sum over all ranks."""
+def predict(chosen: MethodParameters, task: Task, share: RankShare) -> Memory:
+    """Return the memory a rank needs; ``chosen`` and its problem are of the sum over all ranks."""
     mesh, slabs, rank, reach = share.mesh, share.slabs, share.rank, share.reach
-    task, kind, size, problem = use.task, use.task.sum, slabs.size, chosen.problem
+    kind, size, problem = task.sum, slabs.size, chosen.problem
+    rows, user_item = single.summed_rows(task), task.array_dtype.itemsize
     item = np.dtype(task.dtype).itemsize
     (targets, sources), (caller_targets, caller_sources) = share.slab_counts, share.caller_counts
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
@@ -78,34 +79,36 @@ def predict(chosen: MethodParameters, use: Use, share: RankShare) -> Memory:
     grid = stored[0], *padding.grid[1:]
     slab = replace(padding, cells=(cells, *padding.cells[1:]), grid=grid)
 
-    def sort(targets: int, sources: int, use: Use) -> tuple[float, float, float]:
+    def sort(targets: int, sources: int, same: bool = problem.same) -> tuple[float, float, float]:
         lattice = replace(problem.lattice, sides=sides)
-        of_slab = replace(problem, lattice=lattice, targets=targets, sources=sources)
-        return single.points_bytes(replace(chosen, problem=of_slab), use, slab)
+        of_slab = replace(problem, lattice=lattice, targets=targets, sources=sources, same=same)
+        return single.points_bytes(replace(chosen, problem=of_slab), task, slab)
 
-    held, _, _ = sort(caller_targets, caller_sources, use)
-    moved, _, far = sort(targets, sources, use)
-    _, near, _ = sort(targets, share.near, replace(use, same=False))
-    routes = 8.0 * (caller_sources + (0 if use.same else caller_targets) + share.near - sources)
+    held, _, _ = sort(caller_targets, caller_sources)
+    moved, _, far = sort(targets, sources)
+    _, near, _ = sort(targets, share.near, same=False)
+    routes = 8.0 * (caller_sources + (0 if problem.same else caller_targets) + share.near - sources)
     # Copies of a density: in the caller's order, in the slab's, with ghosts, and sorted.
     densities = kind.near_rows * (caller_sources + sources + 2 * share.near)
-    results = use.rows * (targets + caller_targets)
+    results = rows * (targets + caller_targets)
     # In the dtype of what is given, which mixed precision rounds.
     copies = kind.near_rows * (caller_sources + sources)
-    copies += (use.rows + use.apart) * caller_targets + use.copied(caller_targets, caller_sources)
+    copies += (rows + single.other_rows(task)) * caller_targets
+    copies += single.copied_numbers(task, caller_targets, caller_sources, problem.same)
     far_field, swaps = _convolve(task, mesh, slabs, rank)
     plane = kind.symbol.grids * max(components_of(task)) * math.prod(mesh.padding.grid[1:])
     # Exchanges of points, densities, results and halos all reuse the memory of the first swap.
     largest = max(
         swaps[0],
         item * 2 * (chosen.points - 1) * plane if size > 1 else 0,
-        use.item * kind.rows * (caller_sources + sources),
-        item * use.rows * (caller_targets + targets),
-        use.item * 3 * (caller_sources + sources),
+        user_item * kind.rows * (caller_sources + sources),
+        item * rows * (caller_targets + targets),
+        user_item * 3 * (caller_sources + sources),
     )
+    kept = single.kept_numbers(task, caller_targets, caller_sources, problem)
     parts = {
-        "points": near + far + routes + use.item * use.kept(caller_targets, caller_sources),
-        "densities and results": float(item * (densities + results) + use.item * copies),
+        "points": near + far + routes + user_item * kept,
+        "densities and results": float(item * (densities + results) + user_item * copies),
         "grid": size_in_bytes(slab_grids(task, stored)),
         **far_field,
         "exchange": largest + sum(swaps[1:]),
@@ -148,16 +151,14 @@ def _convolve(
 
 
 def check_memory(
-    team: Team, chosen: MethodParameters, use: Use, *, length: float, needed: Memory
+    team: Team, chosen: MethodParameters, task: Task, *, length: float, needed: Memory
 ) -> None:
     """Refuse a plan on all ranks if some rank lacks memory; ``needed`` is the need of this one.
 
     ``length`` is the cube root of the box's volume, in the user's unit. The message proposes
     options that would fit, assuming that a rank's memory scales as one plan of all points does.
     """
-    told = team.allgather(
-        (device.node_and_device(use.task.space), needed, free_memory(use.task.space))
-    )
+    told = team.allgather((device.node_and_device(task.space), needed, free_memory(task.space)))
     worst, words = 1.0, ""
     for here in dict.fromkeys(there for there, _, _ in told):
         ranks = [rank for rank, (there, _, _) in enumerate(told) if there == here]
@@ -175,6 +176,6 @@ def check_memory(
         return
     fitting: list[str] = []
     if team.rank == 0:
-        free = single.predict(chosen, use).peak / worst
-        fitting = list(single.fitting(chosen, use, free, length))
+        free = single.predict(chosen, task).peak / worst
+        fitting = list(single.fitting(chosen, task, free, length))
     raise ParkiMemoryError(words + ("; ".join(team.broadcast(fitting)) or "nothing near"))

@@ -26,7 +26,7 @@ from parki.distributed.team import Team
 from parki.distributed.transport import Transport
 from parki.errors import ParkiValueError
 from parki.ewald.choice.clustering import SAMPLE, pair_density
-from parki.ewald.choice.memory import Memory, Use
+from parki.ewald.choice.memory import Memory
 from parki.ewald.far.faxen import FaxenCorrections
 from parki.ewald.far.gauge import Constants
 from parki.ewald.geometry.axes import AxisPermutation
@@ -110,7 +110,8 @@ class Slab(Pipeline):
             first, last = slabs.cells[self.team.rank : self.team.rank + 2]
             targets, sources = (int(count[first:last].sum()) for count in counts)
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
-            use = Use(task, points.all_same, False)
+            chosen = setup.parameters
+            chosen = replace(chosen, problem=replace(chosen.problem, same=points.all_same))
             share = RankShare(
                 mesh=mesh,
                 slabs=slabs,
@@ -121,11 +122,11 @@ class Slab(Pipeline):
                 slab_counts=(targets, sources),
                 near=near,
             )
-            new.memory = memory.predict(setup.parameters, use, share)
+            new.memory = memory.predict(chosen, task, share)
             memory.check_memory(
                 self.team,
-                setup.parameters,
-                use,
+                chosen,
+                task,
                 length=solver_box.length,
                 needed=new.memory,
             )

@@ -89,6 +89,11 @@ class Task:
         return self.options.precision == "mixed"
 
     @cached_property
+    def array_dtype(self) -> np.dtype[Any]:
+        """The dtype of the user's arrays."""
+        return np.dtype(np.float64 if self.mixed else self.dtype)
+
+    @cached_property
     def finer(self) -> bool:
         """Whether positions are float64 while most of the arithmetic is float32.
 

@@ -185,7 +185,7 @@ def estimate(
     first, noise, solve = math.nan, None, None
     first_sum: Any = None
     for single in sums:
-        parameters, use, length = parameters_of(
+        parameters, task, length = parameters_of(
             single,
             (count, sources, systems),
             dtype=np_dtype,
@@ -195,7 +195,7 @@ def estimate(
         )
         first = first if first == first else length
         first_sum = first_sum or parameters
-        memory = predict(parameters, use)
+        memory = predict(parameters, task)
         many = len(single.shared.lists) if single.shared else 1
         for stage, value in parameters.seconds.items():
             seconds[stage] += many * value
@@ -204,7 +204,7 @@ def estimate(
             parts[part] = parts.get(part, 0.0) + size
         held += memory.held
         if peak > where.free:
-            fits = tuple(fitting(parameters, use, where.free, length))
+            fits = tuple(fitting(parameters, task, where.free, length))
         grid = parameters.padding.grid
         chosen.append(
             f"{single.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "

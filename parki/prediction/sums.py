@@ -15,7 +15,6 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice import machines
 from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.cost import Machine
-from parki.ewald.choice.memory import Use
 from parki.ewald.choice.method import MethodParameters
 from parki.ewald.choice.parameters import select
 from parki.ewald.derivatives.between_walls import correction_of
@@ -159,8 +158,8 @@ def parameters_of(
     machine: NamedMachine,
     first: float,
     same: bool,
-) -> tuple[MethodParameters, Use, float]:
-    """Return the parameters of a sum, what memory depends on, and the box's length.
+) -> tuple[MethodParameters, Task, float]:
+    """Return the parameters of a sum, its task, and the box's length.
 
     ``first`` is the length of the box of the first sum, NaN of that itself.
     """
@@ -196,7 +195,7 @@ def parameters_of(
         best=machine.machine(task),
         most_kept=0.0 if options.deterministic else machine.most_pairs(systems * targets),
     )
-    return select(problem), Use(task, same, False), solver_box.length
+    return select(replace(problem, same=same)), task, solver_box.length
 
 
 def _sample(

@@ -73,73 +73,50 @@ class Memory:
         return f"{in_words(self.peak)} at most: {parts}"
 
 
-@dataclass(frozen=True)
-class Use:
-    """What memory depends on, apart from the parameters.
+def summed_rows(task: Task) -> int:
+    """Return the rows of all results that are summed."""
+    return sum([result_rows(task.kernel, name) for name in task.want])
 
-    Attributes
-    ----------
-    task : Task
-    same : bool
-        Whether the targets are the sources.
-    one_shot : bool
-        Whether the first application is part of making the plan.
-    labels : tuple of 2 ints or None
-        Targets and sources whose labels are common, where pairs are left out.
+
+def other_rows(task: Task) -> int:
+    """Return the rows of results that are not summed: of a stress wanted with the gradient."""
+    return 9 * ({"grad_u", "stress"} <= {*task.names})
+
+
+def copied_numbers(task: Task, targets: int, sources: int, same: bool) -> int:
+    """Return how many numbers of points, of a density and of a result are copied.
+
+    They are where the solver has the axes in another order.
     """
-
-    task: Task
-    same: bool
-    one_shot: bool
-    labels: tuple[int, int] | None = None
-
-    @property
-    def item(self) -> int:
-        """Bytes of a number in the user's arrays."""
-        return 8 if self.task.mixed else int(np.dtype(self.task.dtype).itemsize)
-
-    @property
-    def rows(self) -> int:
-        """Rows of all results that are summed."""
-        return sum([result_rows(self.task.kernel, name) for name in self.task.want])
-
-    @property
-    def apart(self) -> int:
-        """Rows of results that are not summed, as of a stress that is wanted with the gradient."""
-        return 9 * ({"grad_u", "stress"} <= {*self.task.names})
-
-    def copied(self, targets: int, sources: int) -> int:
-        """Return how many numbers of points, of a density and of a result are copied.
-
-        They are where the solver has the axes in another order.
-        """
-        if self.task.options.axes == (0, 1, 2):
-            return 0
-        kind = self.task.sum
-        most = max([result_rows(self.task.kernel, name) for name in self.task.want])
-        per_source = 3 + 3 * kind.normals + kind.rows
-        return per_source * sources + (3 * (not self.same) + most) * targets
-
-    def kept(self, targets: int, sources: int) -> int:
-        """Return how many numbers of points and normals a plan keeps as they were given."""
-        per_source = 3 + 3 * self.task.sum.normals
-        return (not self.one_shot) * (per_source * sources + 3 * (not self.same) * targets)
+    if task.options.axes == (0, 1, 2):
+        return 0
+    kind = task.sum
+    most = max([result_rows(task.kernel, name) for name in task.want])
+    per_source = 3 + 3 * kind.normals + kind.rows
+    return per_source * sources + (3 * (not same) + most) * targets
 
 
-def predict(chosen: MethodParameters, use: Use) -> Memory:
-    """Return the memory that a plan with these parameters needs."""
-    task, kind, problem = use.task, use.task.sum, chosen.problem
+def kept_numbers(task: Task, targets: int, sources: int, problem: Problem) -> int:
+    """Return how many numbers of points and normals a plan keeps as they were given."""
+    per_source = 3 + 3 * task.sum.normals
+    return (not problem.one_shot) * (per_source * sources + 3 * (not problem.same) * targets)
+
+
+def predict(chosen: MethodParameters, task: Task) -> Memory:
+    """Return the memory that a plan of a task needs with these parameters, for their problem."""
+    kind, problem = task.sum, chosen.problem
     item, on_device = np.dtype(task.dtype).itemsize, task.space.on_device
+    user_item, rows = task.array_dtype.itemsize, summed_rows(task)
     padding = chosen.padding
-    held, near, far = points_bytes(chosen, use, padding)
+    held, near, far = points_bytes(chosen, task, padding)
     targets, sources = problem.systems * problem.targets, problem.systems * problem.sources
-    results = (use.rows + use.apart) * use.item * targets
+    results = (rows + other_rows(task)) * user_item * targets
     dens = kind.near_rows * item * sources
-    dens += use.item * use.copied(targets, sources)
+    dens += user_item * copied_numbers(task, targets, sources, problem.same)
     if task.mixed:  # the sums, before they become results
-        dens += use.rows * item * targets
+        dens += rows * item * targets
     if on_device and max(targets, sources) <= MOST_RECORDED:
-        dens += kind.rows * use.item * sources + use.rows * use.item * targets
+        dens += kind.rows * user_item * sources + rows * user_item * targets
     sets, stored = problem.systems * kind.symbol.grids, stored_shape(task, padding, chosen.points)
     declared = grid_buffers(task, padding, stored, sets)
     declared |= convolution_buffers(task, padding, sets)
@@ -147,14 +124,14 @@ def predict(chosen: MethodParameters, use: Use) -> Memory:
     at_once = max(components_of(task))
     transforms = transform_bytes(task, padding, stored, sets, sizes["padded block"], at_once)
     parts = {
-        "points": near + far + use.item * use.kept(targets, sources),
+        "points": near + far + user_item * kept_numbers(task, targets, sources, problem),
         "densities and results": dens + results,
         **sizes,
         "transforms": transforms,
     }
     total = sum(parts.values())
     # Points are dropped once the plan is made; transforms and results do not exist before that.
-    peak = max(total + (held if use.one_shot else 0), total + held - results - transforms)
+    peak = max(total + (held if problem.one_shot else 0), total + held - results - transforms)
     return Memory(parts, held, peak)
 
 
@@ -164,13 +141,15 @@ def is_free(needed: Memory, space: ExecutionSpace) -> bool:
 
 
 def check_memory(
-    chosen: MethodParameters, use: Use, length: float, release: Callable[[], None]
+    chosen: MethodParameters, task: Task, length: float, release: Callable[[], None]
 ) -> Memory:
     """Return the memory that a plan needs; refuse it where that is not free.
 
     Parameters
     ----------
-    chosen, use
+    chosen : MethodParameters
+        With the problem that it is predicted for.
+    task : Task
     length : float
         Cube root of the box's volume, in the user's unit.
     release : callable
@@ -183,15 +162,15 @@ def check_memory(
     ParkiValueError
         If the grid has more points than indices can count.
     """
-    needed = predict(chosen, use)
-    if not is_free(needed, use.task.space):
+    needed = predict(chosen, task)
+    if not is_free(needed, task.space):
         release()
-    if is_free(needed, use.task.space):
-        _check_values(chosen, use)
+    if is_free(needed, task.space):
+        _check_values(chosen, task)
         return needed
-    free = free_memory(use.task.space) + needed.held
-    proposals = list(fitting(chosen, use, free, length))
-    where = "on the device" if use.task.space.on_device else "here"
+    free = free_memory(task.space) + needed.held
+    proposals = list(fitting(chosen, task, free, length))
+    where = "on the device" if task.space.on_device else "here"
     raise ParkiMemoryError(
         f"the plan needs {in_words(needed.peak)}, but {in_words(free)} are free {where}; most of "
         f"it is for its {needed.largest}. What would fit: "
@@ -200,10 +179,10 @@ def check_memory(
 
 
 def points_bytes(
-    chosen: MethodParameters, use: Use, padding: Padding
+    chosen: MethodParameters, task: Task, padding: Padding
 ) -> tuple[float, float, float]:
     """Return bytes of the wrapped points, and of the points sorted for near and far field."""
-    problem, task, space, same = chosen.problem, use.task, use.task.space, use.same
+    problem, space, same = chosen.problem, task.space, chosen.problem.same
     systems = problem.systems
     counts = targets, sources = systems * problem.targets, systems * problem.sources
     rows = [result_rows(task.kernel, name) for name in task.want]
@@ -213,7 +192,7 @@ def points_bytes(
     near = size_in_bytes(
         near_buffers(task, chosen.p2p, tile, shape, counts, same, systems),
         contact_buffers(task, tile, counts, same, sum(rows)),
-        {} if use.labels is None else label_buffers(task, counts, use.labels),
+        {} if problem.labels is None else label_buffers(task, counts, problem.labels),
     )
     methods, points = (chosen.p2g, chosen.g2p), chosen.points
     far = size_in_bytes(
@@ -227,11 +206,11 @@ def points_bytes(
     return held, near, far
 
 
-def _check_values(chosen: MethodParameters, use: Use) -> None:
+def _check_values(chosen: MethodParameters, task: Task) -> None:
     problem, padding = chosen.problem, chosen.padding
-    _, y, z = stored_shape(use.task, padding, chosen.points)
-    values = padding.local[0] * problem.systems * use.task.sum.symbol.grids * y * z
-    if use.task.space.on_device and values > MOST_VALUES:
+    _, y, z = stored_shape(task, padding, chosen.points)
+    values = padding.local[0] * problem.systems * task.sum.symbol.grids * y * z
+    if task.space.on_device and values > MOST_VALUES:
         raise ParkiValueError(
             f"the grid has {values} values with its padding along x; transforms on a device take "
             f"{MOST_VALUES}; raise the cut-off (cutoff, or sources_per_cell of Expert), "
@@ -239,7 +218,7 @@ def _check_values(chosen: MethodParameters, use: Use) -> None:
         )
 
 
-def fitting(chosen: MethodParameters, use: Use, free: float, length: float) -> Iterator[str]:
+def fitting(chosen: MethodParameters, task: Task, free: float, length: float) -> Iterator[str]:
     """Yield proposals that would fit, in words."""
     problem, seconds = chosen.problem, chosen.total
 
@@ -248,7 +227,7 @@ def fitting(chosen: MethodParameters, use: Use, free: float, length: float) -> I
             proposal = select(replace(changed, cutoff=cutoff))
         except ParkiValueError:
             return None
-        return proposal if predict(proposal, use).peak <= free else None
+        return proposal if predict(proposal, task).peak <= free else None
 
     # Where the user asked for a cut-off, parki's own choice may be enough.
     usual = fits(problem, None)
@@ -261,9 +240,8 @@ def fitting(chosen: MethodParameters, use: Use, free: float, length: float) -> I
             yield f"cutoff={proposal.cutoff * length:.4g}, which {cost}"
             break
     narrow = chosen.points <= MOST_POINTS[np.dtype(np.float32)]
-    if use.task.dtype == np.float64 and problem.tolerance >= 1e-6 and narrow:
-        less = replace(use, task=replace(use.task, dtype=np.dtype(np.float32)))
-        single = predict(chosen, less)
+    if task.dtype == np.float64 and problem.tolerance >= 1e-6 and narrow:
+        single = predict(chosen, replace(task, dtype=np.dtype(np.float32)))
         if single.peak <= free:
             yield f"float32 ({in_words(single.peak)})"
     least, most = 0.0, 1.0

@@ -59,6 +59,11 @@ class Problem:
         Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
         Number of systems, each with as many targets and sources.
+    same, one_shot : bool
+        Whether the targets are the sources, and whether a density follows at once. These and the
+        next are for memory alone, not for the choice.
+    labels : tuple of 2 ints or None
+        Targets and sources whose labels are common, where pairs are left out.
     """
 
     kernel: str
@@ -77,6 +82,9 @@ class Problem:
     cutoff: float | None = None
     kept: float = 0.0
     systems: int = 1
+    same: bool = False
+    one_shot: bool = False
+    labels: tuple[int, int] | None = None
 
     @cached_property
     def terms(self) -> tuple[str, ...]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-import numpy as np
-
 from parki.ewald.choice.clustering import PairDensity, pair_density
-from parki.ewald.choice.memory import Memory, Use, check_memory, is_free
+from parki.ewald.choice.memory import Memory, check_memory, is_free
 from parki.ewald.choice.reuse import lasting
 from parki.ewald.pipeline.invalid_values import ReplacedValues
 from parki.ewald.pipeline.placed import CROWDED, PaddedCapacity, PlacedOnDevice
@@ -220,9 +218,8 @@ class Arrival:
         new = type(before)(setup, memory)
         new.decision, new.box, new.capacity = "record", self.box, self.capacity
         invalid = new.occupancy.begin(task.space).numbers[3:]
-        users = np.dtype(np.float64) if task.mixed else task.dtype
-        arriving = self.padded.distinct
-        replace_invalid = ReplacedValues(task.space, task.options, arriving, users, invalid)
+        arriving, dtype = self.padded.distinct, task.array_dtype
+        replace_invalid = ReplacedValues(task.space, task.options, arriving, dtype, invalid)
 
         def place(arrays: dict[str, AnyArray]) -> None:
             replace_invalid(arrays)
@@ -278,11 +275,17 @@ class Arrival:
         if self.capacity is not None:
             targets, sources = self.capacity
         old = setup.parameters.problem
-        problem = replace(old, targets=targets, sources=sources, systems=systems)
+        problem = replace(
+            old,
+            targets=targets,
+            sources=sources,
+            systems=systems,
+            same=points.all_same,
+            one_shot=self.one_shot,
+            labels=points.labels.sizes if points.labels else None,
+        )
         chosen = replace(setup.parameters, problem=problem)
-        labels = points.labels.sizes if points.labels else None
-        use = Use(self.task, points.all_same, self.one_shot, labels)
-        return check_memory(chosen, use, setup.solver_box.length, clear_cache)
+        return check_memory(chosen, self.task, setup.solver_box.length, clear_cache)
 
     def accepts(self, placed: PlacedOnDevice) -> bool:
         """Return whether the set-up suits the points, which were placed before that was known."""

@@ -209,11 +209,10 @@ class Setup:
         kernels += multiplier.kernels(task, chosen.split)
         if task.flux:
             kernels.append(flux_kernel(task, dtype))
-        given = np.dtype("f8") if task.mixed else dtype
         if space.adapter.records():
-            kernels.append(counting_kernel(space, given))
+            kernels.append(counting_kernel(space, task.array_dtype))
         if space.on_device and task.flux:
-            kernels.append(flux_kernel(task, given, "measure_dipoles"))
+            kernels.append(flux_kernel(task, task.array_dtype, "measure_dipoles"))
         return kernels
 
     def gauge(
