@@ -9,12 +9,15 @@ from faces.base import Face
 from faces.plans import Composed
 from frameworks import BOX, difference, inputs
 from left_out import without_pairs
+from recording import let_the_host_record
 
 import parki
 from parki.ewald.derivatives import by_box, one_sum, second
 from parki.ewald.far import strain
 from parki.ewald.far.pairings import SYMBOLS, Waves
 from parki.ewald.geometry.own_boxes import Batch
+from parki.ewald.pipeline import ewald_sum
+from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.one_shot import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
@@ -182,6 +185,31 @@ def test_second_derivatives_of_charges(
     pushed = second.pushed(*of, {"dens": there["dens"]}, on(moves))
     by_density = float((found["dens"] * there["dens"]).sum())
     assert abs(to_host(pushed) @ values - by_density) <= 1e-6 * size
+
+
+def test_sums_by_the_box_are_recorded_at_points_that_move(monkeypatch):
+    """Launches that were recorded are of the points that were placed last."""
+    given, _ = problem("stokes_comb", (True, True, True), True)
+    rng = np.random.default_rng(3)
+    values, steps = rng.standard_normal((3, 10)), 0.01 * rng.random(5)
+
+    def derivatives():
+        parki.clear_cache()
+        arrays = [given[name] for name in ("src", "dens", "norms")]
+        how = {"values": values, "wrt": ("lattice",), "box": given["box"], "periodicity": 3}
+        moved = [given["trg"] + step * given["box"].T @ np.ones((3, 1)) for step in steps]
+        return [parki.vjp("stokes_comb", x, *arrays, tolerance=1e-8, **how) for x in moved]
+
+    expected = derivatives()
+    let_the_host_record(monkeypatch)
+    monkeypatch.setattr(ewald_sum, "keeps", lambda task: False)  # copies, which hosts alone take
+    repeated, names = OneDevice.repeated, set()
+    monkeypatch.setattr(
+        OneDevice, "repeated", lambda *given: names.add(given[1]) or repeated(*given)
+    )
+    for found, one in zip(derivatives(), expected, strict=True):
+        np.testing.assert_allclose(found["lattice"], one["lattice"], rtol=1e-10)
+    assert names == {"dens, weights, strain of 1"}
 
 
 def test_changes_of_charges_leave_pairs_out():

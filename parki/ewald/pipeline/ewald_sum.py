@@ -339,14 +339,12 @@ class EwaldSum:
         as_wanted = task.want == (*rows,) or weights is not None
         parts = rows if as_wanted else stress.split(rows, task.want, task.xp)
         results = parts if strain is None else {**parts, "strain": strain}
-        if weights is not None:
-            of_weights = order.to_solver(weights)
-            pipeline.apply_strains(self.to_solver(values), of_weights, strain)
-        elif motion is None:
+        if strain is None and motion is None:
             pipeline.apply(self.to_solver(values), results, watch)
         else:
-            in_order = order.matrix @ motion @ order.matrix.T
-            pipeline.apply_changed(self.to_solver(values), results, in_order)
+            along = None if motion is None else order.matrix @ motion @ order.matrix.T
+            of_u = None if weights is None else order.to_solver(weights)
+            pipeline.apply_strained(self.to_solver(values), results, along, of_u)
         if parts is not rows:
             stress.combine(rows, parts)
             for name in rows.keys() - {*task.want, *stress.MADE}:

@@ -65,8 +65,6 @@ class OneDevice(PlacedOnDevice):
         """Run the stages, or replay them where they launch the same again and again."""
         stages, capacity = cast(Stages, self.stages), self.capacity
         space, lists = stages.setup.task.space, stages.p2p.lists
-        if "strain" in results:
-            stages.prepare_strain()
         if self.applications.problem and capacity is None and lists is None:  # as on a CPU
             stages.run(dens, results, watch)
             return
@@ -82,33 +80,33 @@ class OneDevice(PlacedOnDevice):
             self.applications.apply(space, self._run, lists, inputs, outputs, watch)
         if capacity is not None:
             for name, array in results.items():
-                if name != "strain":
-                    array[...] = outputs[name][..., : array.shape[-1]]
+                array[...] = outputs[name][..., : array.shape[-1]]
 
-    def apply_changed(
-        self, dens: AnyArray, results: dict[str, AnyArray], motion: NDArray[np.float64]
+    def apply_strained(
+        self,
+        dens: AnyArray,
+        results: dict[str, AnyArray],
+        motion: NDArray[np.float64] | None = None,
+        weights: AnyArray = None,
     ) -> None:
-        """Overwrite results with changes along a strain: see `Stages.run_changed`."""
-        stages = cast(Stages, self.stages)
-        stages.prepare_strain("strain" in results)
+        """Overwrite "strain", or changes along a motion: see `Pipeline.apply_strained`."""
+        stages, inputs = cast(Stages, self.stages), {"dens": dens}
+        stages.prepare_strain(twice=motion is not None and "strain" in results)
+        if motion is not None:
+            inputs["motion"] = stages.setup.task.xp.asarray(motion)
+        elif weights is not None:
+            inputs["weights"] = weights
 
         def work(arrays: dict[str, Any]) -> None:
-            changed = {name: arrays[name] for name in results}
-            stages.run_changed(arrays["dens"], changed, arrays["motion"])
+            stages, found = cast(Stages, self.stages), {name: arrays[name] for name in results}
+            if motion is not None:
+                stages.run_changed(arrays["dens"], found, arrays["motion"])
+            elif weights is not None:
+                stages.run_strains(arrays["dens"], arrays["weights"], found["strain"])
+            else:
+                stages.run(arrays["dens"], found)
 
-        inputs = {"dens": dens, "motion": stages.setup.task.xp.asarray(motion)}
-        self.repeated(f"changes of {len(dens)}: {', '.join(results)}", work, inputs, results)
-
-    def apply_strains(self, dens: AnyArray, weights: AnyArray, strain: AnyArray) -> None:
-        """Overwrite ``strain`` with what w.u gains by strains: see `Stages.run_strains`."""
-        stages = cast(Stages, self.stages)
-        stages.prepare_strain()
-
-        def work(arrays: dict[str, Any]) -> None:
-            stages.run_strains(arrays["dens"], arrays["weights"], arrays["strain"])
-
-        inputs = {"dens": dens, "weights": weights}
-        self.repeated(f"strains of {len(dens)} with weights", work, inputs, {"strain": strain})
+        self.repeated(f"{', '.join([*inputs, *results])} of {len(dens)}", work, inputs, results)
 
     def recorded(self, many: int) -> Replay | None:
         """Return the graph of an application to ``many`` densities, if there is one."""

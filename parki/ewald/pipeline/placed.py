@@ -141,9 +141,7 @@ class PaddedCapacity(NamedTuple):
     def results(self, xp: ArrayModule, results: dict[str, AnyArray]) -> dict[str, Any]:
         """Return memory for results at all targets that there is slack for."""
         return {
-            name: array
-            if name == "strain"  # has no targets
-            else xp.empty((*array.shape[:-1], self.targets), dtype=array.dtype)
+            name: xp.empty((*array.shape[:-1], self.targets), dtype=array.dtype)
             for name, array in results.items()
         }
 

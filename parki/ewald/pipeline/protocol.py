@@ -169,19 +169,18 @@ class Pipeline:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
         raise NotImplementedError
 
-    def apply_changed(
-        self, dens: AnyArray, results: dict[str, AnyArray], motion: NDArray[np.float64]
+    def apply_strained(
+        self,
+        dens: AnyArray,
+        results: dict[str, AnyArray],
+        motion: NDArray[np.float64] | None = None,
+        weights: AnyArray = None,
     ) -> None:
-        """Overwrite results with how they change along a strain of points and box.
+        """Overwrite results of which "strain" (k, 9, systems) is one, or that change.
 
-        It is ``dx = motion x``, in the order of axes of the pipeline.
-        """
-        raise NotImplementedError
-
-    def apply_strains(self, dens: AnyArray, weights: AnyArray, strain: AnyArray) -> None:
-        """Overwrite ``strain`` (k, 9, 1) with what weights of "u" times "u" gain by strains.
-
-        In the order of axes of the pipeline.
+        It is the derivative by strains of densities times "u", or of ``weights`` (k, rows, targets)
+        times "u"; these have no other result. With a ``motion`` results are how they change along
+        the strain ``dx = motion x`` of points and box. All are in the axes of the pipeline.
         """
         raise NotImplementedError
 

@@ -105,8 +105,6 @@ class Applications:
         watch: Watch,
     ) -> None:
         """Do ``run(dens, results, watch)``, or launch what was recorded of it."""
-        strained = "strain" in results  # by other kernels, which take no lists
-        lists = None if strained else lists
         if (lists is not None and lists.due) or watch is not unwatched:
             run(dens, results, watch)
             self._seen.add((len(dens), lists is not None and lists.kept))
@@ -115,9 +113,7 @@ class Applications:
         def stages(arrays: dict[str, AnyArray]) -> None:
             run(arrays["dens"], {name: arrays[name] for name in results}, unwatched)
 
-        key: tuple[int | str, bool] = len(dens), lists is not None and lists.kept
-        if strained:
-            key = f"strain of {len(dens)}", False
+        key = len(dens), lists is not None and lists.kept
         self.repeat(space, key, stages, {"dens": dens}, results)
         if lists is not None:
             lists.begun = True
