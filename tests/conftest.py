@@ -36,9 +36,9 @@ SPACES = [
 # short.
 LONGEST = (
     "ranks distributed frameworks torch_compiled torch examples refused_updates executor "
-    "p2p_cells moves slopes docs programs wall_spheres surfaces offline_compile accuracy "
-    "composite_derivatives cli shipped rigid_spheres spheres regularised force_dipoles "
-    "in_precisions estimates concurrent p2p_lists by_box upstream compiler"
+    "p2p_cells moves slopes docs programs wall_spheres surface_convergence offline_compile "
+    "accuracy composite_derivatives cli shipped rigid_spheres sphere_noise regularised "
+    "force_dipoles in_precisions estimates concurrent p2p_lists by_box upstream compiler"
 ).split()
 
 

@@ -15,6 +15,7 @@ BOX = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-8}
 AXES = (1.0, 0.7, 0.5)
 ORIGIN = np.zeros((3, 1))
 CENTRES = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])  # of two bodies in the box
+SIGNS = {"outside": 0.0, "mean": 0.5, "inside": 1.0}
 
 
 def in_the_long_run(*cases):
@@ -93,3 +94,7 @@ def at_distance(surface, flow, place, **more):
         return green(surface, flow, "u", inside=0.5, **more)
     x, n = surface_points(surface, place)
     return green(surface, flow, "u", x, n, inside=float(place < 0), **more)
+
+
+def rod(order):
+    return parki.Surface.rods(ORIGIN, 2.0, 0.5, order=order)
