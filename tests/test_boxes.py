@@ -245,6 +245,21 @@ def test_boxes_that_outgrow_others_leave_room(rng, monkeypatch):
     assert len(chosen) <= 2
 
 
+def test_boxes_that_outgrow_others_remember_crowds(rng, monkeypatch):
+    """Parameters for larger boxes suit points that crowd as those before did."""
+    chosen, offsets, charges = [], np.arange(9) * 20, rng.standard_normal(160)
+    choose = arrival.choose
+    monkeypatch.setattr(arrival, "choose", lambda *a, **k: chosen.append(1) or choose(*a, **k))
+    parki.clear_cache()
+    parts = rng.random((8, 20, 3))
+    for size, extent, choices in ((1, 0.7, 1), (1.15, 1, 2), (1.15, 0.7, 2)):
+        boxes = size * rng.uniform(0.99, 1.0, (8, 3))
+        points = np.vstack([extent * part * box for part, box in zip(parts, boxes, strict=True)])
+        how = {"periodicity": 3, "tolerance": 1e-5, "virial": True}
+        parki.energy(points, charges, systems=offsets, boxes=boxes, **how)
+        assert len(chosen) == choices, (size, extent)
+
+
 def test_groups_of_as_many_points_are_kept(rng, monkeypatch):
     """Boxes that are long along each axis, which no grid serves at once, lost their parameters."""
     chosen, offsets, charges = [], np.arange(9) * 10, rng.standard_normal(80)

@@ -237,7 +237,8 @@ class Arrival:
 
     def _chosen(self) -> Setup:
         """Return a set-up by other parameters."""
-        clouds, before, density = self.on_grid.clouds, self.setup, self.density
+        clouds, density = self.on_grid.clouds, self.density
+        before = self.setup or self.before.setup
         chosen = choose(
             self.task,
             self.points,
