@@ -231,8 +231,10 @@ def setting_text(name: str) -> str:
 
 def checked_setting(name: str) -> str:
     """Return the current value of a variable; refuse unexpected ones."""
-    text, setting = setting_text(name), SETTINGS[name]
-    if text and not setting.accepts(text):
+    text, setting = os.environ.get(name, "").strip(), SETTINGS[name]
+    if not text:  # as nearly always
+        return setting.default
+    if not setting.accepts(text):
         raise ParkiValueError(
             f"{name} is {text!r}; expected {setting.expected}; correct this environment variable, "
             "or unset it"

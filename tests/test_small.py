@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import os
 import pstats
 
 import numpy as np
@@ -53,8 +54,14 @@ def test_the_environment_is_read_once_in_a_step(clouds, monkeypatch):
     clouds, dens = clouds
     plan = parki.Plan("stokes_sl", clouds[0], clouds[0], OPTIONS)
     plan.update_points(clouds[1], clouds[1])
-    read, text = [], settings.setting_text
-    monkeypatch.setattr(settings, "setting_text", lambda name: read.append(name) or text(name))
+    read, get = [], os.environ.get
+
+    def spy(name, *default):
+        if name in settings.SETTINGS:
+            read.append(name)
+        return get(name, *default)
+
+    monkeypatch.setattr(os.environ, "get", spy)
     plan(dens)
     assert len(read) == len(set(read))
     read.clear()

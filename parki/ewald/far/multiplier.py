@@ -73,7 +73,7 @@ def tabulate(
     squares = [xp.asarray(square) for square in squares]
     windows = [xp.asarray(factors) for factors in windows]
     launch = partial(
-        _kernel(task, split, ending is not None),
+        _kernel(task, factor.decays, ending is not None),
         values.size,
         multiplier=values.reshape(-1),
         shape=xp.asarray(shape, dtype=np.int32),
@@ -111,10 +111,11 @@ def kernels(task: Task, split: Split) -> list[Kernel]:
     periodicity = task.periodicity
     kernels = [] if periodicity == 3 else truncated.kernels(task)
     kinds = [False] * (periodicity > 0) + [True] * (periodicity < 3)
-    return kernels + [_kernel(task, split, ending) for ending in kinds]
+    decays = split.factor(task.sum.symbol.order).decays
+    return kernels + [_kernel(task, decays, ending) for ending in kinds]
 
 
-def _kernel(task: Task, split: Split, ending: bool) -> Kernel:
+def _kernel(task: Task, decays: bool, ending: bool) -> Kernel:
     """Return the kernel of `tabulate`, of kernels in closed form or ``ending``."""
     return load(
         "fgc",
@@ -125,7 +126,7 @@ def _kernel(task: Task, split: Split, ending: bool) -> Kernel:
         REAL=real_name(task.dtype),
         QUARTIC=task.sum.symbol.order == 2,
         GIVEN=ending,
-        DECAYS=split.factor(task.sum.symbol.order).decays,
+        DECAYS=decays,
     )
 
 

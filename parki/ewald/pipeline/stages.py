@@ -362,21 +362,21 @@ class Stages:
             fields.append(field)
         return field
 
-    def spread(self, dens: AnyArray, ordered: AnyArray = None) -> tuple[Any, list[Any]]:
+    def spread(self, dens: AnyArray, buffer: AnyArray = None) -> tuple[Any, list[Any]]:
         """Return densities (k, rows, sources) on the grid, side by side, and modes of planes.
 
         There are such modes, of each grid, where sources are in planes along a free axis.
-        ``ordered`` has memory for a sorted density. Default: P2P's memory.
+        ``buffer`` has memory for a sorted density. Default: P2P's memory.
         """
-        ordered, planes = self.sorted if ordered is None else ordered, list[Any]()
+        buffer, planes = self.sorted if buffer is None else buffer, list[Any]()
         grids = self._grids[len(dens)][0] if len(dens) > 1 else None
         for place, density in enumerate(dens):
             parts = [density] if self.faxen is None else self.faxen.densities(density)
             for number, part in enumerate(parts):
                 first = place * self.grids + number * self.count
-                grid = self.p2g.apply(part, ordered, grids, first)
+                grid = self.p2g.apply(part, buffer, grids, first)
                 if self.plane is not None:
-                    planes.append(self.plane.apply(ordered if self.p2g.sorts else part))
+                    planes.append(self.plane.apply(buffer if self.p2g.sorts else part))
         return grid, planes
 
     def gather(
