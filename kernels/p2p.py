@@ -54,8 +54,6 @@ TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: the radial functions, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
-TILTED = False  # whether they are not at right angles: see below
-BOXES = False  # whether each system has a box of its own: see `take_system`
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
@@ -108,8 +106,8 @@ def p2p_staged(
     the second parts of position and shift together. ``src_low`` has the position's over UNIT.
     Second parts have a factor of their own: compilers may reorder sums with one factor.
 
-    If TILTED, points fill a brick, and ``copies`` has the shifts of its copies in reach, of which
-    ``shape`` has the number last; see `meet_copy`.
+    For ``shape`` see ``walk.py``. In a tilted box points fill a brick, and ``copies`` has the
+    shifts of its copies in reach; see `meet_copy`.
 
     Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
     the last source. The next run or the surplus overwrites what a vector copies beyond its run.

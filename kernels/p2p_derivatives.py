@@ -35,8 +35,6 @@ MOVED = False  # whether sums are changes as points and box are strained by ``mo
 VALUES = False  # whether the velocity or potential is summed, too
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
-TILTED = False  # whether they are not at right angles, as in p2p.py
-BOXES = False  # whether each system has a box of its own, as in p2p.py
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # the unit of the second part
 # As for p2p_staged:

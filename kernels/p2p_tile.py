@@ -39,7 +39,6 @@ EVALUATOR = 0  # of the radial functions, and their degree, as in p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
 TILTED = False  # whether they are not at right angles, as in p2p.py
-BOXES = False  # whether each system has a box of its own, as in p2p.py
 TILES = 1  # tiles of a team, next to each other
 TILE = 4  # most targets of a tile
 LANES = 1  # lanes that share the sources of a target

@@ -160,11 +160,6 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
             if want == ("u",):
                 for many in TOGETHER:
                     yield near_kernel(field, tile, many=many)
-                if periodicity > 1:
-                    tilted = task(kernel, dtype, want, periodicity, True)
-                    yield near_kernel(field._replace(task=tilted), tile)
-            if want == ("u",) and kernel in IN_BOXES:
-                yield near_kernel(field._replace(task=in_boxes(kernel, dtype)), tile)
             if want == ("u",) and kernel in EXCLUDE:
                 labelled = field._replace(task=replace(given, labelled=True))
                 yield near_kernel(labelled, tile)

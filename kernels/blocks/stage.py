@@ -8,9 +8,9 @@ from parki.runtime.scopes import block
 @block(
     reads="cutoff origin shape team tiles trg width",
     writes=(
-        "above below bottom0 bottom1 bottom2 box c0 c1 column copy copy0 end first first0 first1 "
-        "hi0 hi1 hi2 image0 image1 image2 inverse j last last0 last1 lo0 lo1 lo2 more most s0 s1 "
-        "s2 system top0 top1 top2 x0 x1 x2"
+        "above below bottom0 bottom1 bottom2 box c0 c1 column copy copy0 end final first first0 "
+        "first1 hi0 hi1 hi2 image0 image1 image2 inverse j last last0 last1 lo0 lo1 lo2 more row0 "
+        "s0 s1 s2 square system top0 top1 top2 x0 x1 x2"
     ),
 )
 def begin_walk():
@@ -19,8 +19,10 @@ def begin_walk():
     if first == last:
         last0 = first0 - 1
     # Position of the walk; it stops whenever the stage is full.
-    c0: int = first0
-    c1: int = first1 - 1
+    c0: int = first0 - 1
+    c1: int = last1
+    row0: int = 0
+    square: REAL = 0.0
     below: int = 1
     above: int = 0
     j: int = 0
@@ -36,23 +38,22 @@ def begin_walk():
     x1: REAL = 0.0
     x2: REAL = 0.0
     more: int = 1
-    if TILTED:
-        copy: int = copy0 - 1
-        most: int = copy0 + shape[3]
-        if first == last:
-            most = copy0
+    copy: int = copy0 - 1
+    final: int = copy0 + shape[3] - 1
+    if first == last:
+        final = copy
 
 
 @block(
     reads=(
-        "above below bottom0 bottom1 bottom2 box c0 c1 column copies copy cutoff dens end first "
-        "first0 first1 half half_low hi0 hi1 hi2 image0 image1 image2 j last0 last1 lo0 lo1 lo2 "
-        "more most norms s0 s1 s2 shape src src_low starts system team top0 top1 top2 trg width "
-        "x0 x1 x2"
+        "above below bottom0 bottom1 bottom2 box c0 c1 column copies copy cutoff dens end final "
+        "first first0 first1 half half_low hi0 hi1 hi2 image0 image1 image2 j last0 last1 lo0 lo1 "
+        "lo2 more norms row0 s0 s1 s2 shape square src src_low starts system team top0 top1 top2 "
+        "trg width x0 x1 x2"
     ),
     writes=(
         "above below c0 c1 column copy end first0 first1 hi0 hi1 hi2 image0 image1 image2 j last0 "
-        "last1 lo0 lo1 lo2 more s0 s1 s2 stage staged x0 x1 x2"
+        "last1 lo0 lo1 lo2 more row0 s0 s1 s2 square stage staged x0 x1 x2"
     ),
 )
 def fill_stage():
@@ -66,14 +67,14 @@ def fill_stage():
             count: int = end - j
             if count > CHUNK - filled:
                 count = CHUNK - filled
-            if LOW and TILTED:
-                low0: REAL = copies[3][copy]
-                low1: REAL = copies[4][copy]
-                low2: REAL = copies[5][copy]
-            if LOW and 1 - TILTED:
+            if LOW:
                 low0: REAL = REAL(2 * image0) * half_low[0]
                 low1: REAL = REAL(2 * image1) * half_low[1]
                 low2: REAL = REAL(2 * image2) * half_low[2]
+                if shape[3] > 0:
+                    low0 = copies[3][copy]
+                    low1 = copies[4][copy]
+                    low2 = copies[5][copy]
 
             def fill(v: int):
                 # Rows are copied one vector of each at a time.
@@ -134,34 +135,37 @@ def fill_stage():
             if c1 > last1:
                 c1 = first1
                 c0 = c0 + 1
-            if TILTED:
-                while c0 > last0 and copy < most - 1:
+                while c0 > last0 and copy < final:
                     copy = copy + 1
                     meet_copy()
                     c0 = first0
                     c1 = first1
-            if c0 > last0:
-                more = 0
-            else:
-                wide0: REAL = width[box]
+                if c0 > last0:
+                    more = 0
+                else:
+                    # What the columns of one c0 share.
+                    wide0: REAL = width[box]
+                    gap0: REAL = pk.fmax(REAL(c0) * wide0 - hi0, lo0 - REAL(c0 + 1) * wide0)
+                    gap0 = pk.fmax(gap0, 0.0)
+                    square = cutoff * cutoff - gap0 * gap0
+                    w0: int = c0
+                    x0 = 0.0
+                    shift(0, w0, image0, s0, x0)
+                    row0 = system + w0 * shape[1]
+            if more == 1:
                 wide1: REAL = width[box + 1]
-                gap0: REAL = pk.fmax(REAL(c0) * wide0 - hi0, lo0 - REAL(c0 + 1) * wide0)
                 gap1: REAL = pk.fmax(REAL(c1) * wide1 - hi1, lo1 - REAL(c1 + 1) * wide1)
-                gap0 = pk.fmax(gap0, 0.0)
                 gap1 = pk.fmax(gap1, 0.0)
-                left: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
+                left: REAL = square - gap1 * gap1
                 if left > 0.0:
                     reach: REAL = pk.sqrt(left)
                     below = int(pk.floor((lo2 - reach) / width[box + 2]))
                     above = int(pk.floor((hi2 + reach) / width[box + 2]))
                     clip(2, below, above)
-                    w0: int = c0
-                    x0 = 0.0
-                    shift(0, w0, image0, s0, x0)
                     w1: int = c1
                     x1 = 0.0
                     shift(1, w1, image1, s1, x1)
-                    column = (system + w0 * shape[1] + w1) * shape[2]
+                    column = (row0 + w1) * shape[2]
     staged: int = (filled + LANES - 1) // LANES * LANES
 
     def surplus(m: int):

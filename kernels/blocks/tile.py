@@ -14,7 +14,7 @@ from parki.runtime.scopes import block
 def begin_tile():
     """Set first and last to a tile's targets, first0 ... last1 to the columns in its reach.
 
-    In a tilted box no columns are in reach yet.
+    In a tilted box no columns are in reach before its first copy.
     """
     tile: int = team.league_rank()
     take_system(tile)
@@ -22,12 +22,11 @@ def begin_tile():
     last: int = tiles[2][tile]
     bound(first, last)
     inverse: REAL = 1.0 / cutoff
-    if TILTED:
-        begin_copies()
-    else:
-        first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-        last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+    begin_copies()
+    if shape[3] == 0:
+        first0 = int(pk.floor((lo0 - cutoff) / width[0]))
+        last0 = int(pk.floor((hi0 + cutoff) / width[0]))
         clip(0, first0, last0)
-        first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-        last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+        first1 = int(pk.floor((lo1 - cutoff) / width[1]))
+        last1 = int(pk.floor((hi1 + cutoff) / width[1]))
         clip(1, first1, last1)

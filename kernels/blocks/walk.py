@@ -1,4 +1,9 @@
-"""The walk over columns of cells, which ``p2p.py`` describes."""
+"""The walk over columns of cells, which ``p2p.py`` describes.
+
+``shape`` has the numbers of cells along each axis; the number of a tilted box's copies in reach,
+or 0; and 1 if each system has a box of its own, or 0. As they decide what is done for a run of
+sources, not for a pair, they are arguments: all boxes have the same kernels.
+"""
 
 from parki.runtime.scopes import block
 
@@ -7,16 +12,13 @@ from parki.runtime.scopes import block
 def take_system(tile):
     """Take the first column of a tile's system, and where its box and its copies begin.
 
-    With BOXES each system has a box of its own: three numbers of ``origin`` and ``width``, and as
+    If each system has a box of its own, it has three numbers of ``origin`` and ``width``, and as
     many columns of ``copies`` as the others.
     """
     which: int = tiles[0][tile] // (shape[0] * shape[1])
     system: int = which * (shape[0] * shape[1])
-    box: int = 0
-    copy0: int = 0
-    if BOXES:
-        box = 3 * which
-        copy0 = which * shape[3]
+    box: int = 3 * which * shape[4]
+    copy0: int = which * shape[3] * shape[4]
 
 
 @block(reads="box origin trg", writes="hi0 hi1 hi2 lo0 lo1 lo2")
@@ -94,7 +96,7 @@ def meet_copy():
 @block(reads="shape")
 def clip(axis, first, last):
     """Clip the cells ``first`` to ``last`` to the ends of a free axis, or of a tilted box."""
-    if PERIODIC <= axis or TILTED:
+    if PERIODIC <= axis or shape[3] > 0:
         if first < 0:
             first = 0
         if last > shape[axis] - 1:
@@ -123,9 +125,9 @@ def wrap(axis, cell, image, source, target):
 @block(reads="copies copy half shape")
 def shift(axis, cell, image, source, target):
     """Do the same, where in a tilted box the whole tile meets one copy of the box at a time."""
-    if TILTED:
-        if PERIODIC > axis:
+    if PERIODIC > axis:
+        if shape[3] > 0:
             source = copies[axis][copy]
             target = target - source
-    else:
-        wrap(axis, cell, image, source, target)
+        else:
+            wrap(axis, cell, image, source, target)

@@ -31,7 +31,6 @@ TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
-TILTED = False  # they are at right angles
 STAGED = False
 VECTORS = 1  # lanes that share the sources of a target
 TARGETS = 64  # most targets of a team

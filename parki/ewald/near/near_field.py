@@ -136,12 +136,7 @@ class NearField(NamedTuple):
 
 def own_constants(task: Task) -> dict[str, Any]:
     """Return the constants that few tasks have, so that the others' kernels stay the same."""
-    flags = {
-        "LOW": task.finer,
-        "TILTED": task.tilted,
-        "BOXES": task.in_boxes,
-        "LABELS": task.labelled,
-    }
+    flags = {"LOW": task.finer, "LABELS": task.labelled}
     return {name: True for name, needed in flags.items() if needed}
 
 

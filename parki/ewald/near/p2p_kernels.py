@@ -136,6 +136,7 @@ def _by_lists(task: Task, tile: Tile, lists: int) -> dict[str, int]:
         lists != FORGETS,
     )  # these are in other memory
     return {
+        "TILTED": task.tilted,
         "LANES": tile.lanes,
         "TILES": TEAM,
         "CANDIDATES": tile.candidates if listed else candidates,

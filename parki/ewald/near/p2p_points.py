@@ -116,7 +116,8 @@ def position_arguments(
     if targets is not sources:
         trg_high, trg_low = parts(targets.points, dtype, digit)
     half, half_low = parts(box / 2, dtype)
-    copies, most = None, 0
+    # Points stand for copies where there are none: no kernel reads these.
+    copies, most = trg_high, 0
     if task.tilted:
 
         def copied(solver_box: SolverBox) -> Any:
@@ -135,7 +136,7 @@ def position_arguments(
         "src": src_high,
         "src_low": src_low,
         "starts": sources.starts,
-        "shape": constant([*shape, most], np.int32),
+        "shape": constant([*shape, most, task.in_boxes], np.int32),
         "width": width,
         "reach": constant(reach(box, shape, cutoff), np.int32),
         "origin": origin,
