@@ -8,7 +8,7 @@ import pytest
 from problems import device, problem
 
 from parki.ewald.choice import machines, parameters
-from parki.ewald.choice.grids import POINTS, Search
+from parki.ewald.choice.grids import POINTS, GridSearch
 from parki.ewald.choice.parameters import _at_cutoff, select
 from parki.ewald.choice.problem import FAR
 from parki.ewald.choice.times import near_counts
@@ -26,16 +26,16 @@ def equal(chosen, other):
 def test_the_grid_is_among_the_cheapest_that_suffice(uniform, split, periodicity, tolerance):
     given = problem(uniform, split=split, periodicity=periodicity, tolerance=tolerance)
     found = select(given)
-    search = Search(given, found.split, found.cutoff)
+    search = GridSearch(given, found.split, found.cutoff)
     best = math.inf
     for row, steps in search.grids.items():
         truncation = given.truncation(found.split, steps)
         if truncation**2 > FAR:
             continue
-        modes, most = search.modes(steps)
+        errors, most = search.window_errors(steps)
         margin = math.sqrt(FAR - truncation**2)
         points = (p for p in POINTS if p <= most)
-        p = next((p for p in points if search.window(modes, steps, p)[0] <= margin), None)
+        p = next((p for p in points if search.window(errors, steps, p)[0] <= margin), None)
         if p is not None:
             best = min(best, sum(search._times(row, p).values()))
     assert found.errors["window"] ** 2 + found.errors["truncation"] ** 2 <= FAR
@@ -136,12 +136,12 @@ def test_a_search_serves_others(uniform):
     """Forecasts at another cut-off start with what the judged grids of the first one taught."""
     given = problem(uniform, tolerance=1e-6)
     chosen = select(given)
-    first = Search(given, chosen.split, chosen.cutoff)
+    first = GridSearch(given, chosen.split, chosen.cutoff)
     first.best()
     taught = first.constants.copy()
     assert np.isfinite(taught).any()
     cutoff = 1.1 * chosen.cutoff
-    other = Search(given, parameters._split(given, cutoff), cutoff, first)
+    other = GridSearch(given, parameters._split(given, cutoff), cutoff, first)
     assert np.array_equal(other.constants, taught, equal_nan=True)
     assert other.constant == first.constant
     other.best()

@@ -161,7 +161,7 @@ class System:
 
 
 def aliasing(term, split, lengths, shape, points, beta_over_p):
-    return estimates.Modes([term], split, lengths, shape).aliasing(term, points, beta_over_p)
+    return estimates.WindowErrors([term], split, lengths, shape).aliasing(term, points, beta_over_p)
 
 
 def rms(*pairs):

@@ -120,7 +120,7 @@ def _drops(refinements: tuple[float, ...]) -> Array:
     return np.asarray(np.array(POINTS)[:, None, None, None] * (window - image))
 
 
-class Search:
+class GridSearch:
     """The search for the grid of a split and cut-off, with the cheapest predicted grid first.
 
     Parameters
@@ -128,12 +128,12 @@ class Search:
     problem : Problem
     split : Split
     cutoff : float
-    like : Search, optional
+    like : GridSearch, optional
         A search at another cut-off, whose corrected forecasts are reused.
     """
 
     def __init__(
-        self, problem: Problem, split: Split, cutoff: float, like: Search | None = None
+        self, problem: Problem, split: Split, cutoff: float, like: GridSearch | None = None
     ) -> None:
         self.problem, self.split, self.cutoff = problem, split, cutoff
         largest = coarsest(problem, split)
@@ -226,12 +226,12 @@ class Search:
             del self.grids[row]
             return
         margin = math.sqrt(FAR - truncation**2)
-        modes, most = self.modes(steps)
+        errors, most = self.window_errors(steps)
         windows: dict[int, tuple[float, float]] = {}
 
         def error(p: int) -> float:
             if p not in windows:
-                windows[p] = self.window(modes, steps, p)
+                windows[p] = self.window(errors, steps, p)
             return windows[p][0]
 
         choices = [p for p in self.problem.windows if p <= most]
@@ -252,31 +252,33 @@ class Search:
         window, beta = windows[p]
         self.judged[row] = p, beta, truncation, window
 
-    def modes(self, steps: Array) -> tuple[estimates.Modes, int]:
-        """Return the modes of a grid, and the most points of a window there."""
+    def window_errors(self, steps: Array) -> tuple[estimates.WindowErrors, int]:
+        """Return the errors of windows on a grid, and the most points of a window there."""
         problem, lattice = self.problem, self.problem.lattice
         shape = np.rint(lattice.edges / steps).astype(int)
         periodic, most = np.array(lattice.periodic), max(problem.windows)
         # Along free axes these are the modes of the padded box, of which points fill a part.
         local = problem.pad(steps, most, self.cutoff, self.split).local
         padded = np.where(periodic, shape, local)
-        modes = estimates.Modes(
+        errors = estimates.WindowErrors(
             problem.differentiating_terms,
             self.split,
             lengths=(padded * steps).tolist(),
             shape=padded.astype(int).tolist(),
             basis=lattice.basis,
         )
-        return modes, int(shape[periodic].min(initial=most))
+        return errors, int(shape[periodic].min(initial=most))
 
-    def window(self, modes: estimates.Modes, steps: Array, points: int) -> tuple[float, float]:
+    def window(
+        self, errors: estimates.WindowErrors, steps: Array, points: int
+    ) -> tuple[float, float]:
         """Return the least error over the tolerance of windows of P points, and its beta."""
         problem, worst = self.problem, np.zeros(SHAPES.size)
         # The promise is for the box, of volume 1.
-        volume, density = float(np.prod(modes.lengths)), problem.density
+        volume, density = float(np.prod(errors.lengths)), problem.density
         pairs = density.at(2 * float(steps.min()))
         for term in problem.differentiating_terms:
-            rms, peak = (values[0] for values in modes.aliasing(term, points, SHAPES))
+            rms, peak = (values[0] for values in errors.aliasing(term, points, SHAPES))
             square = pairs * (rms * math.sqrt(volume)) ** 2
             square += density.self_pairs * peak**2
             error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned_factor

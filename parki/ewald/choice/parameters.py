@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from parki.errors import ParkiValueError
-from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
+from parki.ewald.choice.grids import POINTS, REFINEMENTS, GridSearch, coarsest, fit, forecast
 from parki.ewald.choice.method import MethodParameters
 from parki.ewald.choice.problem import NEAR, Problem
 from parki.ewald.choice.times import far_times, near_time
@@ -92,7 +92,7 @@ def _select(problem: Problem) -> MethodParameters:
             "units of the cube root of the box's volume); leave the cutoff to parki, or take a "
             "larger one"
         )
-    search = Search(problem, _split(problem, chosen), chosen)
+    search = GridSearch(problem, _split(problem, chosen), chosen)
     usual = search.best()
     if problem.cutoff is not None and usual is not None:
         return usual
@@ -180,7 +180,7 @@ def _on_the_grid(problem: Problem) -> MethodParameters | None:
     split, radius, _ = problem.core
     if problem.near(split, radius) > math.sqrt(NEAR):
         return None
-    return Search(problem, split, radius).best(Core(split, math.inf))
+    return GridSearch(problem, split, radius).best(Core(split, math.inf))
 
 
 def _why(problem: Problem, chosen: float) -> str:
@@ -201,16 +201,16 @@ def _why(problem: Problem, chosen: float) -> str:
 
 def _at_cutoff(problem: Problem, cutoff: float) -> MethodParameters | None:
     """Return the cheapest parameters for a cut-off."""
-    return Search(problem, _split(problem, cutoff), cutoff).best()
+    return GridSearch(problem, _split(problem, cutoff), cutoff).best()
 
 
-def _nearby(search: Search, usual: MethodParameters) -> MethodParameters | None:
+def _nearby(search: GridSearch, usual: MethodParameters) -> MethodParameters | None:
     """Return the best parameters at the most promising cut-offs near the usual one."""
     problem, predicted = search.problem, []
     for factor in NEARBY:
         cutoff = min(factor * usual.cutoff, _largest_cutoff(problem))
         cutoff = max(cutoff, _core_radius(problem))
-        other = Search(problem, _split(problem, cutoff), cutoff, search)
+        other = GridSearch(problem, _split(problem, cutoff), cutoff, search)
         near = near_time(problem, cutoff, usual.degree)
         predicted.append((near + other.least(), other))
     promising = sorted((f for f in predicted if f[0] < usual.total), key=lambda f: f[0])

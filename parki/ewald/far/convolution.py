@@ -60,7 +60,7 @@ class StrainTables:
 
 
 @dataclass
-class Block:
+class ModeBlock:
     """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again.
 
     By the transforms ``ending`` of kernels that end, unless there are none. ``strain`` is
@@ -80,7 +80,7 @@ class Block:
     ending: Any = None
     strain: StrainTables | None = None
     stale: bool = False
-    whole: Block | None = None  # of which this is a part
+    whole: ModeBlock | None = None  # of which this is a part
 
     @property
     def modes(self) -> int:
@@ -88,7 +88,7 @@ class Block:
         return (self.last - self.first) * self.lengths[1] * self.lengths[2]
 
 
-Changed = Callable[[Block], Block]
+Changed = Callable[[ModeBlock], ModeBlock]
 
 
 class Convolution:
@@ -135,7 +135,7 @@ class Convolution:
             what = modes, sets
             if mesh.blocks[0] != what:  # which the mesh keeps for all plans of a set-up
                 mesh.blocks = what, self._blocks(split)
-        self.whole: list[Block] = mesh.blocks[1] if like is None else like.whole
+        self.whole: list[ModeBlock] = mesh.blocks[1] if like is None else like.whole
         self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
         self._root: Any = None  # a multiplier for noise
@@ -168,7 +168,7 @@ class Convolution:
         return load("fgc", "strain", task.space, constants, executor=task.executor, REAL=real)
 
     # ------------------------------------------------------------------ set-up
-    def _blocks(self, split: Split) -> list[Block]:
+    def _blocks(self, split: Split) -> list[ModeBlock]:
         mesh, padding = self.mesh, self.mesh.padding
         if mesh.periodicity == 3:
             modes = padding.grid[0]
@@ -204,7 +204,7 @@ class Convolution:
 
     def _block(
         self, split: Split, first: int, last: int, lengths: tuple[int, int, int], ending: Any = None
-    ) -> Block:
+    ) -> ModeBlock:
         """Return a block; ``ending`` are the transforms of truncated kernels."""
         mesh, xp, lattice = self.mesh, self.xp, self.mesh.solver_box.lattice
         lengths, basis = (mesh.padding.local[0], lengths[1], lengths[2]), lattice.basis
@@ -244,7 +244,7 @@ class Convolution:
             arguments["basis"] = mesh.solver_box.basis_on(mesh.space, mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        return Block(
+        return ModeBlock(
             first=first,
             last=last,
             lengths=lengths,
@@ -278,7 +278,7 @@ class Convolution:
         values, _ = multiplier.tabulate(task, split, rows, factors, line, basis)
         return values.reshape(-1)
 
-    def _parts(self, block: Block) -> list[Block]:
+    def _parts(self, block: ModeBlock) -> list[ModeBlock]:
         """Return a block of planes as parts, of which a CPU's thread or a device convolves one.
 
         Blocks of another convolution have more planes than there is memory for, if it has fewer
@@ -301,7 +301,7 @@ class Convolution:
             modes = (part.stop - part.start, *block.lengths[1:])
             arguments["shape"] = self.xp.asarray(modes, dtype=np.int32)
             blocks.append(
-                Block(
+                ModeBlock(
                     first=block.first + part.start,
                     last=block.first + part.stop,
                     lengths=block.lengths,
@@ -322,7 +322,7 @@ class Convolution:
     # ------------------------------------------------------------------ apply
     def multiply(
         self,
-        block: Block,
+        block: ModeBlock,
         hat: AnyArray,
         alone: bool = False,
         sums: dict[int, Any] | None = None,
@@ -350,7 +350,7 @@ class Convolution:
             systems=self.boxes,
         )
 
-    def _summed(self, block: Block, real: AnyArray, threads: int) -> Any:
+    def _summed(self, block: ModeBlock, real: AnyArray, threads: int) -> Any:
         """Return the sums of the kernel ``strain`` over a block of modes, shape (7, sets)."""
         whole, count = block.whole or block, block.last - block.first
         strain, part = cast(StrainTables, whole.strain), block.first - whole.first
@@ -395,7 +395,7 @@ class Convolution:
         plane: AnyArray,
         sums: dict[int, Any] | None,
         changed: Changed | None,
-        block: Block,
+        block: ModeBlock,
     ) -> None:
         """Convolve a block of the modes, of which the first ones are the first block's."""
         _, y, z = self.mesh.padding.grid

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from parki.ewald.far.buffers import grid_buffers
-from parki.ewald.far.convolution import Block, Changed, Convolution
+from parki.ewald.far.convolution import Changed, Convolution, ModeBlock
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.split.protocol import Split
 from parki.typing import AnyArray
@@ -131,7 +131,7 @@ class FGC(Convolution):
         if self._root is not None:
             self._root[...] = self._of_root(self.whole[0])
 
-    def _of_root(self, block: Block) -> Any:
+    def _of_root(self, block: ModeBlock) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
         count, lattice = math.prod(block.lengths), self.mesh.solver_box.lattice
         name, waves = "k" if lattice.tilted else "square", []
@@ -145,7 +145,7 @@ class FGC(Convolution):
         square = self.xp.where(square > 0, square, 1)
         return self._no_nyquist(self.xp.maximum(block.multiplier, 0) / (square * count), block)
 
-    def _no_nyquist(self, square: AnyArray, block: Block) -> Any:
+    def _no_nyquist(self, square: AnyArray, block: ModeBlock) -> Any:
         """Return the root of a multiplier, and zeros at Nyquist indices."""
         root = self.xp.sqrt(square)
         for axis, n in enumerate(block.lengths):

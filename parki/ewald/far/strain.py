@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from parki.cells.sorted_points import SortedPoints
-from parki.ewald.far.convolution import Block, Changed, StrainTables
+from parki.ewald.far.convolution import Changed, ModeBlock, StrainTables
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.p2g import P2G
@@ -109,7 +109,7 @@ class FarStrain:
             curvatures.append(xp.where(none, 0, (change - 6 * square * slope) / whole))
         return curvatures
 
-    def _along_periods(self, block: Block) -> Any:
+    def _along_periods(self, block: ModeBlock) -> Any:
         """Return the squares of k along periodic directions, of the modes of a multiplier."""
         shape, count = block.multiplier.shape, block.arguments["k0"].size
         places = [self.fgc.xp.arange(n) for n in (count, *shape[1:])]
@@ -117,7 +117,7 @@ class FarStrain:
         across = sum(squares[: self.mesh.periodicity]) + 0 * squares[1] + 0 * squares[2]
         return across.reshape(shape)
 
-    def _times(self, block: Block) -> tuple[Any, Any]:
+    def _times(self, block: ModeBlock) -> tuple[Any, Any]:
         """Return how many modes a mode stands for, by its places along two axes.
 
         Transforms of real numbers leave out half of the modes, along x or along z.
@@ -212,7 +212,7 @@ class FarStrain:
             self.fgc.transforms.real(grid, into[None])
         return hats
 
-    def _transformed(self, hat: AnyArray, block: Block, part: slice) -> Any:
+    def _transformed(self, hat: AnyArray, block: ModeBlock, part: slice) -> Any:
         """Return the transforms (rows, x, y, z) of a part of a block, in double precision."""
         own = hat[:, block.first + part.start : block.first + part.stop]
         if self.mesh.periodicity < 3:
@@ -222,7 +222,7 @@ class FarStrain:
             own = padded
         return own.astype(np.complex128, copy=False)
 
-    def _parts(self, block: Block) -> list[slice]:
+    def _parts(self, block: ModeBlock) -> list[slice]:
         """Return planes of a block that are taken at a time."""
         x, y, z = block.shape
         step = max(1, MODES[self.mesh.space.on_device] // (y * z))
@@ -235,9 +235,9 @@ class FarStrain:
         of the pipeline. If ``twice``, sums over the modes of these blocks are what `twice` needs.
         Tables are there: see `prepare`.
         """
-        only = list[Block]()  # the block, where there is one, for densities one after the other
+        only = list[ModeBlock]()  # the block, where there is one, for densities one after the other
 
-        def change(block: Block) -> Block:
+        def change(block: ModeBlock) -> ModeBlock:
             if only:
                 return only[0]
             whole, xp = block.whole or block, self.fgc.xp
@@ -282,7 +282,7 @@ class FarStrain:
         strains += times(two, strain) + times(strain.T, two) + times(two, strain.T)
         return self.unit * strains.transpose(1, 2, 0).reshape(9, -1)
 
-    def _modes(self, block: Block, part: slice, times: Any = None) -> Waves:
+    def _modes(self, block: ModeBlock, part: slice, times: Any = None) -> Waves:
         """Return the modes of a part of a block, by default as many times as they count."""
         xp, tables = self.fgc.xp, cast(StrainTables, block.strain)
         full, places = block.full, [xp.arange(n) for n in block.shape]

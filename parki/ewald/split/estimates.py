@@ -38,7 +38,7 @@ from parki.ewald.split.prolate_error import pair_error
 from parki.ewald.split.protocol import Estimate, Split
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.radial_series import radial_functions
-from parki.ewald.split.window import Images, images
+from parki.ewald.split.window import ModeImages, images
 from parki.ewald.sums import ErrorTerm, ImageParts, term_of
 from parki.ewald.sums.tables import RadialTables
 
@@ -149,7 +149,7 @@ def polynomial(term: str, rc: float, volume: float, delta: float, images: float 
     return Estimate(rms, max(peak, rms), peak)
 
 
-class Modes:
+class WindowErrors:
     """Errors of windows, by sums over the modes of a grid that are computed once.
 
     Spreading adds to a mode k of the grid its images ``k + 2 pi m / h`` along each axis e, with the
@@ -275,7 +275,7 @@ def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
 
 
 def _half_sums(
-    half: ImageParts, k: Array, step: float, image: Images, sums: list[Array]
+    half: ImageParts, k: Array, step: float, image: ModeImages, sums: list[Array]
 ) -> tuple[Array, Array]:
     """Spreading or gathering along one axis, by window: sums of squares and of sizes."""
     if not half:
@@ -338,7 +338,7 @@ def _mode_rule(count: int) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=256)
-def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
+def _images(count: int, windows: tuple[tuple[int, float], ...]) -> ModeImages:
     """Images of the modes of `_mode_rule`; cached, as a search over xi and grids repeats them."""
     return images(2 * np.pi / count * _mode_rule(count)[0], windows)
 

@@ -89,8 +89,8 @@ class KaiserBessel:
         Number P of grid points under the window along one axis.
     beta : float
         Shape.  The best one grows with the grid's refinement: from 2.1 P on the coarsest grid that
-        holds the kernel to 2.8 P on one twice as fine. `parki.ewald.split.estimates.Modes` finds
-        it.
+        holds the kernel to 2.8 P on one twice as fine. Found by
+        `parki.ewald.split.estimates.WindowErrors`.
     """
 
     points: int
@@ -191,7 +191,7 @@ def _bessel_series(y: AnyArray) -> tuple[Any, Any, Any]:
     return value, slope, curvature
 
 
-class Images(NamedTuple):
+class ModeImages(NamedTuple):
     """Images of the modes of one axis, in grid units: by window (row) and mode (column).
 
     ``rho``, ``slope`` (b of `images`) and ``curvature`` (c) are signed and have the images as first
@@ -209,7 +209,7 @@ class Images(NamedTuple):
     curvature_rest: Array
 
 
-def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
+def images(k: Array, windows: Sequence[tuple[int, float]]) -> ModeImages:
     """Weights of the images of modes: the nearest ones exactly, the far ones in closed form.
 
     On the grid k is the same as ``k + 2 pi m``, to which the window gives the weight
@@ -259,7 +259,7 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     # Far images of the second derivative, by its leading term 2 w''(a) sin(a k) / (k + 2 pi m).
     # Their sum is a sawtooth without its first harmonics, whose crest is 3.5.
     c_far = 2 * (second * edge * sine) ** 2 * (1 / (2 * np.pi * m) ** 2).sum()
-    return Images(
+    return ModeImages(
         rho=rho,
         slope=b,
         rho_square=(rho**2).sum(axis=0) + rho_far,
