@@ -186,6 +186,26 @@ def test_second_derivatives_of_charges(
     assert abs(to_host(pushed) @ values - by_density) <= 1e-6 * size
 
 
+def test_second_derivatives_of_systems_add_up(rng):
+    """Of one box, by which each system alone has them; one without points has none."""
+    given, change = problem("laplace", (True, True, True), True)
+    options, dens = parki.EwaldOptions(3, given["box"], 1e-6), given["dens"]
+    names, ends = ("trg", "dens", "box"), (0, 5, 12)
+
+    def pulled(part, systems=None, **moves):
+        inputs = {"trg": given["src"][:, part], "dens": dens[part], "box": given["box"]}
+        batch = Batch(systems=systems and (systems, systems))
+        of = "laplace", options, batch, inputs
+        return second.pulled(*of, dens[part], names, {"box": change, **moves})
+
+    found, parts = pulled(slice(None), ends), [pulled(slice(0, 5)), pulled(slice(5, 12))]
+    parts.append(pulled(slice(0, 0), trg=np.zeros((3, 0))))
+    for name in names:
+        each = [part[name] for part in parts]
+        expected = sum(each) if name == "box" else np.concatenate(each, axis=-1)
+        np.testing.assert_allclose(found[name], expected, rtol=0, atol=1e-6 * abs(expected).max())
+
+
 def test_sums_by_the_box_are_recorded_at_points_that_move(monkeypatch):
     """Launches that were recorded are of the points that were placed last."""
     given, _ = problem("stokes_comb", (True, True, True), True)

@@ -398,8 +398,7 @@ def unboxed(
         matrix = np.asarray(strain.astype(points.dtype), like=points)
         along, alone = matrix @ points, others.pop(name, None)
         rest = -along if alone is None else alone - along
-        if alone is None or bool(
-            (abs(rest) > ROUNDED * np.finfo(points.dtype).eps * abs(along).max()).any()
-        ):
+        rounding = ROUNDED * np.finfo(points.dtype).eps
+        if alone is None or (rest.size and bool((abs(rest) > rounding * abs(along).max()).any())):
             others[name] = rest
     return strain, others

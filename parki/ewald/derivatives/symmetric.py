@@ -21,6 +21,7 @@ from parki.ewald.derivatives.by_box import by_strains, by_vectors
 from parki.ewald.derivatives.one_sum import OneSum, Steps, SumOfPoints, all_rows
 from parki.ewald.far.strain import of_modes_alone
 from parki.ewald.geometry.own_boxes import Batch
+from parki.ewald.geometry.systems import check_systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.points import ratios
@@ -29,6 +30,7 @@ from parki.ewald.sums.adjoint import velocity
 from parki.ewald.sums.slopes import readable, slopes_of_moved
 from parki.interchange import as_array, as_given
 from parki.meaning import is_tensor
+from parki.runtime import get_execution_space
 from parki.typing import AnyArray
 
 Arrays = Mapping[str, AnyArray]  # by names of inputs
@@ -108,8 +110,10 @@ def _strains(sums: SumOfPoints, move: AnyArray, weights: list[AnyArray]) -> AnyA
 
     Sources move, which makes them dipoles. Moves do not change.
     """
-    x, kernel = sums.trg, SUMS[sums.kernel].dipoles
-    one = OneSum(SUMS[kernel], options=sums.options, trg=x, src=x, norms=None, systems=sums.systems)
+    x, options, kernel = sums.trg, sums.options, SUMS[sums.kernel].dipoles
+    space = get_execution_space(options.execution_space, x)
+    systems = check_systems(sums.systems, {"trg": x, "src": x}, space, options)
+    one = OneSum(SUMS[kernel], options=options, trg=x, src=x, norms=None, systems=systems)
     dipoles = sums.dens.reshape(len(sums.dens), 1, -1) * move
     values = np.stack(weights).reshape(len(weights), 1, -1)
     return by_strains(one, dipoles, values, want=sums.want)
