@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import case
 from .record import Record, pick, read, where
-from .show import Table
+from .show import Table, folded
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("benchmarks", "papers", "floor", "walls")
@@ -42,7 +42,7 @@ def page(name: str, tables: Callable[[Record], list[Table]]) -> str:
         for found in pick(records, kind=kind):
             machine, _, versions = where(found).partition("; ")
             level = "##" if name == "floor" else "###"  # which has one case
-            text.append(f"{level} {title.split(' (')[0]}, on {machine}\n\n{versions}\n")
+            text.append(f"{level} {title.split(' (')[0]}, on {machine}\n\n{folded(versions)}\n")
             if case(kind).draw:
                 text.append(f"![{heading}]({picture(name, found)})\n")
             text += [f"{table.text()}\n" for table in tables(found)]

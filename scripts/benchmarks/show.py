@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +63,8 @@ class Table:
         widths = [max(3, *(len(line[k]) for line in lines)) for k in range(len(self.head))]
         text = [f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines]
         text.insert(1, f"| {' | '.join('-' * width for width in widths)} |")
-        return "\n".join([self.title, "", *text, *(["", *self.notes] if self.notes else [])])
+        notes = ["", *map(folded, self.notes)] if self.notes else []
+        return "\n".join([folded(self.title), "", *text, *notes])
 
     def print(self) -> None:
         """Print the table, folded to the width of a terminal, or in Markdown elsewhere."""
@@ -76,6 +78,11 @@ class Table:
         for row in self.rows:
             table.add_row(*row)
         console.print(table, *self.notes, sep="\n")
+
+
+def folded(text: str) -> str:
+    """Return a paragraph in lines as long as those of the pages."""
+    return textwrap.fill(text, 99, break_long_words=False, break_on_hyphens=False)
 
 
 def markdown(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
