@@ -277,8 +277,15 @@ class Placed:
 
     def _rotate(self, name: str, kind: SameShape, *, values: AnyArray, rotated: AnyArray) -> None:
         """Launch a kernel between vectors at the blobs of a shape's bodies and in their frames."""
-        numbers = {"count": kind.count, "rows": 3, "frames": self.frames}
-        self._launch(name, kind, values=values[None], rotated=rotated[:, None], **numbers)
+        self._launch(
+            name,
+            kind,
+            values=values[None],
+            rotated=rotated[:, None],
+            count=kind.count,
+            rows=3,
+            frames=self.frames,
+        )
 
     def _launch(self, name: str, kind: SameShape, **arrays: AnyArray) -> None:
         """Launch a kernel for the blobs of the bodies of a shape."""

@@ -241,7 +241,8 @@ class OneSum(NamedTuple):
             yield self, slice(None), slice(None)
             return
         ends = zip(pairwise(systems.targets), pairwise(systems.sources), strict=True)
-        for n, (t, s) in enumerate((slice(*of_t), slice(*of_s)) for of_t, of_s in ends):
+        for n, ((first_target, last_target), (first_source, last_source)) in enumerate(ends):
+            t, s = slice(first_target, last_target), slice(first_source, last_source)
             options, trg, norms = self.options, self.trg[:, t], self.norms
             if systems.boxes is not None:
                 options = options.within(tuple(map(tuple, systems.boxes[n].tolist())))

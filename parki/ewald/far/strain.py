@@ -37,11 +37,11 @@ MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on
 STEP, SECOND_STEP = 1e-3, 1e-2
 OF_FOURTH = {2: -1 / 12, -2: 1 / 12, 1: 2 / 3, -1: -2 / 3}
 OF_EIGHTH = {4: -1 / 560, 3: 8 / 315, 2: -1 / 5, 1: 8 / 5}
-FIRST = STEP, {n: weight / STEP for n, weight in OF_FOURTH.items()}
-SECOND = (
-    SECOND_STEP,
-    {n: OF_EIGHTH.get(abs(n), -2 * sum(OF_EIGHTH.values())) / SECOND_STEP**2 for n in range(-4, 5)},
-)
+FIRST = {n * STEP: weight / STEP for n, weight in OF_FOURTH.items()}
+SECOND = {
+    n * SECOND_STEP: OF_EIGHTH.get(abs(n), -2 * sum(OF_EIGHTH.values())) / SECOND_STEP**2
+    for n in range(-4, 5)
+}
 
 
 class FarStrain:
@@ -89,7 +89,7 @@ class FarStrain:
             pairs = zip(blocks, squares, strict=True)
             return [block.multiplier * self._logarithms(square)[0] for block, square in pairs]
         slopes = []
-        for change, square in zip(self._changes(*FIRST), squares, strict=True):
+        for change, square in zip(self._changes(FIRST), squares, strict=True):
             none = square == 0
             slopes.append(xp.where(none, 0, change / xp.where(none, 1, -2 * square)))
         return slopes
@@ -97,7 +97,7 @@ class FarStrain:
     def _curvatures(self) -> list[Any]:
         """Return the multipliers, differentiated twice."""
         blocks, xp, curvatures = self.fgc.whole, self.fgc.xp, list[Any]()
-        changes = self._changes(*SECOND) if self.mesh.periodicity < 3 else [None for _ in blocks]
+        changes = self._changes(SECOND) if self.mesh.periodicity < 3 else [None for _ in blocks]
         for block, change in zip(blocks, changes, strict=True):
             square = self._along_periods(block)
             if change is None:
@@ -339,14 +339,14 @@ class FarStrain:
         first = factor.scale * (ratio - factor.decays) - power
         return first, factor.scale**2 * (second / value - ratio**2) + rest
 
-    def _changes(self, step: float, weights: dict[int, float]) -> list[Any]:
+    def _changes(self, weights: dict[float, float]) -> list[Any]:
         """Return derivatives of the multipliers by the periodic edges, at equal volume.
 
-        As weighted sums over relative changes of the edges, of a ``step`` times each number.
+        As weighted sums over relative changes of the edges.
         """
         changes: list[Any] = [0.0 for _ in self.fgc.whole]
-        for number, weight in weights.items():
-            for n, values in enumerate(self._scaled(1 + number * step)):
+        for change, weight in weights.items():
+            for n, values in enumerate(self._scaled(1 + change)):
                 changes[n] = changes[n] + weight * values
         return changes
 

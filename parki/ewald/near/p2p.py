@@ -97,7 +97,7 @@ class P2P:
     special: Callable[..., Kernel]
     gradients: Callable[..., Kernel]
     near: NearField
-    _tile: Tile
+    tile: Tile
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class P2P:
 
         size = tile.targets if launch is None else launch.targets
         self.cut, self.tiles = cut, cut(size)
-        if before is not None and before.near is near and before._tile == tile:
+        if before is not None and before.near is near and before.tile == tile:
             self.kernels, self.special = before.kernels, before.special
             self.gradients = before.gradients
         else:
@@ -167,7 +167,7 @@ class P2P:
         self.full = 3 / 4 if stages(near) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}
         few = not space.on_device and trg.shape[1] <= FEW
-        self.threads, self._tile = 1 if few else MOST_THREADS, tile
+        self.threads, self.tile = 1 if few else MOST_THREADS, tile
         if "u" in kernels:
             count = self.tiles.shape[1]
 
@@ -280,7 +280,7 @@ class P2P:
         if stages(near):
             count, threads = tiles.shape[1], self.threads
             return Derivatives(kernel, tiles, lambda _, a: kernel(count, threads, arguments=a))
-        tile = tile_of_slopes(near.method, self._tile)
+        tile = tile_of_slopes(near.method, self.tile)
         if near.method != "tile":
             tiles = self.cut(tile.targets)
         keep, lanes = not task.options.deterministic, tile.targets * tile.lanes

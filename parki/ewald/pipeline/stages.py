@@ -79,7 +79,7 @@ class Stages:
         self._recorded = task.space.adapter.records()
         self.far_strain: FarStrain | None = None
         # For several densities, by their number; with their FGC.
-        self._grids: dict[int, tuple[Any, FGC]] = {} if old is None else old._grids
+        self.grid_sets: dict[int, tuple[Any, FGC]] = {} if old is None else old.grid_sets
         far = partial(self._place_far, cloud, on_grid, old)
         sources = cloud.sources
         apart = self._recorded and self._apart(sources)
@@ -355,7 +355,7 @@ class Stages:
         with watch("P2G"):
             grid, planes = self.spread(dens, buffer)
         with watch("FGC"):
-            fgc = self._grids[len(dens)][1] if len(dens) > 1 else self.fgc
+            fgc = self.grid_sets[len(dens)][1] if len(dens) > 1 else self.fgc
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(grid, plane, sums, changed)
         if fields is not None:
@@ -369,7 +369,7 @@ class Stages:
         ``buffer`` has memory for a sorted density. Default: P2P's memory.
         """
         buffer, planes = self.sorted if buffer is None else buffer, list[Any]()
-        grids = self._grids[len(dens)][0] if len(dens) > 1 else None
+        grids = self.grid_sets[len(dens)][0] if len(dens) > 1 else None
         for place, density in enumerate(dens):
             parts = [density] if self.faxen is None else self.faxen.densities(density)
             for number, part in enumerate(parts):
@@ -415,13 +415,13 @@ class Stages:
         names = ("grid", "modes", "padded block", "transforms")
         bytes_of_one = sum(self.memory.parts[name] for name in names)
         for most in [n for n in GRIDS if n <= many]:
-            if most not in self._grids and most * bytes_of_one <= PART * free_memory(space):
+            if most not in self.grid_sets and most * bytes_of_one <= PART * free_memory(space):
                 sets = most * self.grids
                 declared = grid_buffers(mesh.task, mesh.padding, mesh.stored, sets)
                 xp, grid = mesh.task.xp, declared["grid"]
                 grids = xp.empty(grid.shape, dtype=grid.dtype)
                 fgc = FGC(mesh, self.setup.split, grids.reshape(-1), sets, self.fgc)
-                self._grids[most] = grids[: mesh.task.sum.components], fgc
-            if most in self._grids:
+                self.grid_sets[most] = grids[: mesh.task.sum.components], fgc
+            if most in self.grid_sets:
                 return most
         return 1
