@@ -8,6 +8,7 @@ from helpers.recording import let_the_host_record
 
 import parki
 from parki.ewald.pipeline import arrival
+from parki.ewald.pipeline.replay import Replay
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -119,6 +120,47 @@ def test_boxes_that_deform(xp, periodicity, turn, precision):
     xp.testing.assert_allclose(plan(dens), expected, **near)
     if xp is np:  # devices choose other parameters, which clouds of a few points may not suit
         assert plan.pipeline.graph is graph
+
+
+def test_sums_that_move_together(xp, monkeypatch):
+    """One graph places them; where points are impossible, all have those before."""
+    first, others = cloud(xp, 0), [cloud(xp, seed) for seed in (1, 2, 3)]
+    dens, graphs, launch = cloud(xp, 9), [], Replay.__call__
+    plan = parki.Plan("stokes_sl", first, first, OPTIONS)
+    slope = plan.beside("stokes_sl", "grad_u")
+
+    def counted(self, inputs, results):
+        graphs.append(self)
+        launch(self, inputs, results)
+
+    monkeypatch.setattr(Replay, "__call__", counted)
+    for points in (*others, *others):
+        given = points.copy()
+        plan.update_points(given, given)
+        given[:] = 0.5  # which the plans do not take
+        assert error(plan, dens, points) < 1
+        fresh = parki.Plan("stokes_sl", points, points, OPTIONS, want="grad_u")
+        apart = float(((slope(dens) - fresh(dens)) ** 2).sum((0, 1)).mean()) ** 0.5
+        assert apart < fresh.promise(dens)
+    graphs.clear()
+    plan.update_points(points, points)
+    assert len(graphs) == 1
+    expected = plan(dens), slope(dens)
+    bad = points.copy()
+    bad[1, 3] = np.nan
+
+    def sum_of_bad() -> None:
+        plan.update_points(bad, bad)
+        slope(dens)
+
+    with pytest.raises(parki.ParkiValueError, match="trg contains NaN"):
+        sum_of_bad()
+    for each, before in zip((plan(dens), slope(dens)), expected, strict=True):
+        xp.testing.assert_allclose(each, before, rtol=0, atol=1e-12 * float(abs(before).max()))
+    fewer = points[:, 5:].copy()
+    for _ in range(3):
+        plan.update_points(fewer, fewer)
+        assert error(plan, dens[:, 5:], fewer) < 1
 
 
 @pytest.mark.parametrize(

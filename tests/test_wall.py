@@ -18,6 +18,7 @@ from scipy.spatial import cKDTree
 
 import parki
 from parki.ewald.pipeline.one_shot import sum_once
+from parki.ewald.pipeline.replay import Replay
 from parki.reference import direct_sum
 
 BOX = (1.2, 1.0, 0.8)
@@ -236,6 +237,40 @@ def test_one_graph_of_all_sums(monkeypatch):
     for _ in range(3):
         found = dipoles(dens)
     assert dipoles._combination._graphs and rms(found - first) <= 1e-12 * rms(first)
+
+
+@pytest.mark.parametrize("word", ["no-slip", ("no-slip", "no-slip")])
+def test_one_graph_places_all_sums(monkeypatch, word):
+    """A device waits for no image and its launches; a refusal leaves all as it was."""
+    let_the_host_record(monkeypatch)
+    given = options(2, tolerance=1e-4, wall=word)
+    clouds = [SRC, SRC[:, ::-1] * [[1], [1], [0.9]], SRC * [[1], [0.9], [1]]]
+    exact = [make(each, each, given)(FORCES) for each in clouds]
+    plan, graphs = make(SRC, SRC, given), []
+    launch = Replay.__call__
+
+    def counted(self, inputs, results):
+        graphs.append(self)
+        launch(self, inputs, results)
+
+    monkeypatch.setattr(Replay, "__call__", counted)
+    for n in (1, 2, 0, 1, 2):
+        graphs.clear()
+        plan.update_points(clouds[n], clouds[n])
+        launched = len(graphs)
+        assert rms(plan(FORCES) - exact[n]) <= 2 * plan.promise(FORCES)
+    assert launched == 1 and len(plan.terms) > 1
+    broken = SRC.copy()
+    broken[2, 0] = -0.1
+    with pytest.raises(parki.ParkiValueError, match="below the wall"):
+        plan.update_points(broken, broken)
+    assert rms(plan(FORCES) - exact[2]) <= 2 * plan.promise(FORCES)
+    fewer = make(SRC[:, 1:], SRC[:, 1:], given)(FORCES[:, 1:])
+    for _ in range(3):
+        plan.update_points(SRC[:, 1:], SRC[:, 1:])
+        assert rms(plan(FORCES[:, 1:]) - fewer) <= 2 * plan.promise(FORCES[:, 1:])
+    with pytest.raises(parki.ParkiTypeError, match="trg has dtype float32"):
+        plan.update_points(*[SRC[:, 1:].astype("f4")] * 2)
 
 
 # --- derivatives ----------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class SphereMobility:
     @property
     def points(self) -> Any:
         """The centres, shape (3, N), which nobody else changes."""
-        return self.first.points.arrays["trg"] if self._start is None else self._start[0]
+        return self.first.targets if self._start is None else self._start[0]
 
     @property
     def options(self) -> EwaldOptions:

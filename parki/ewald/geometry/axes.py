@@ -60,10 +60,6 @@ class AxisPermutation:
         ordered = {n: self.to_solver(array) for n, array in ordered.items()}
         return {name: ordered["trg" if same and name == "src" else name] for name in arrays}
 
-    def all_to_user(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
-        """Return arrays of the solver's order in the user's, where vectors do not turn."""
-        return AxisPermutation(self.axes.index(axis) for axis in range(3)).all_to_solver(arrays)
-
     def to_solver(self, values: AnyArray) -> Any:
         """Return values (..., rows, N) in the solver's order; themselves, if that is the same."""
         if self.is_identity or values.shape[-2] == 1:

@@ -13,7 +13,7 @@ from parki.ewald.choice.memory import Memory, check_memory, is_free
 from parki.ewald.choice.reuse import lasting
 from parki.ewald.pipeline.invalid_values import ReplacedValues
 from parki.ewald.pipeline.placed import CROWDED, PaddedCapacity, PlacedOnDevice
-from parki.ewald.pipeline.protocol import clear_cache
+from parki.ewald.pipeline.protocol import Place, clear_cache
 from parki.ewald.pipeline.replay import Replay, why_not
 from parki.ewald.pipeline.setup import Setup, choose, cloud_on_grid
 from parki.ewald.pipeline.stages import Stages
@@ -213,10 +213,23 @@ class Arrival:
 
     def _recorded(self) -> PlacedOnDevice | None:
         """Return a pipeline by a graph of the launches before; None if there can be none."""
+        new, place = self.recordable()
+        arriving = self.padded.distinct
+        new.graph = self.graph = Replay(self.task.space, place, arriving)
+        if new.graph.problem:
+            return None
+        new.copied_arrays = {n: array.copy() for n, array in new.graph.arrays.items()}
+        new.graph(arriving, {})
+        new.occupancy.suit(new.occupancy.read())
+        return new
+
+    def recordable(self) -> tuple[PlacedOnDevice, Place]:
+        """Return a pipeline, and what places points there each time a graph is launched."""
         task, points, old, before = self.task, self.points, self.stages, self.before
         setup, memory = cast(Setup, before.setup), cast(Memory, before.memory)
         new = type(before)(setup, memory)
         new.decision, new.box, new.capacity = "record", self.box, self.capacity
+        new.occupancy.suited = before.occupancy.suited
         invalid = new.occupancy.begin(task.space).numbers[3:]
         arriving, dtype = self.padded.distinct, task.array_dtype
         replace_invalid = ReplacedValues(task.space, task.options, arriving, dtype, invalid)
@@ -227,13 +240,7 @@ class Arrival:
             on_grid = cloud_on_grid(task, setup.solver_box, cloud)
             new.take(Stages(setup, memory, cloud, on_grid=on_grid, old=old))
 
-        new.graph = self.graph = Replay(task.space, place, arriving)
-        if new.graph.problem:
-            return None
-        new.copied_arrays = {n: array.copy() for n, array in new.graph.arrays.items()}
-        new.graph(arriving, {})
-        new.occupancy.suit(new.occupancy.read())
-        return new
+        return new, place
 
     def _chosen(self) -> Setup:
         """Return a set-up by other parameters."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
@@ -82,8 +83,8 @@ class EwaldSum:
         The present box, for which no device is waited for.
     pipeline : Pipeline
         With the points placed last; `pending` says whether the host has looked at these.
-    pending : Cloud or None
-        Points that a device has placed before the host has looked at them.
+    pending : callable or None
+        What returns points that a device has placed before the host has looked at them.
     """
 
     def __init__(
@@ -98,8 +99,8 @@ class EwaldSum:
         one_shot: bool = False,
     ) -> None:
         self._flux_seen = False  # by `look_for_flux`
-        self.pending: Cloud | None = None
-        self._seen: Cloud | None = None  # late before, of which `cloud` is not made yet
+        self.pending: Callable[[], Cloud] | None = None
+        self._seen: Callable[[], Cloud] | None = None  # of which `cloud` is not made yet
         self.pipeline = pipeline
         with pipeline.ranks.collective("Plan"), read_once(), told():
             if not one_shot:
@@ -130,10 +131,10 @@ class EwaldSum:
             if cached is not None:
                 cloud = _as_recorded(cloud, *cached.groups)
                 # The order of axes keeps the shapes of arrays.
-                may_follow = cached.follows(cloud.distinct) and self._may_follow(cached, cloud)
+                may_follow = cached.follows(cloud.distinct) and self.may_follow(cached, cloud)
             if may_follow:
                 self.lattice = cloud.options.lattice  # which has all lengths
-                self._cloud, self.pending = cast(SurveyedCloud, cloud), cloud
+                self._cloud, self.pending = cast(SurveyedCloud, cloud), lambda: cloud
             else:
                 self._survey(cloud if cloud.extents is not None else cloud.checked())
 
@@ -145,7 +146,7 @@ class EwaldSum:
         self.lattice, self._seen = self._cloud.lattice, None
         self._points = self._cloud.ordered(self.task.order)
 
-    def _may_follow(self, pipeline: Pipeline, cloud: Cloud) -> bool:
+    def may_follow(self, pipeline: Pipeline, cloud: Cloud) -> bool:
         """Return whether a pipeline may place points before the host has looked at them.
 
         Not where they set the box, or a warning may be due, or their normals are rounded.
@@ -173,7 +174,7 @@ class EwaldSum:
             cached, done = cached_pipeline(self.task, sizes)
         with self.access():
             self.access.follow(done)
-            if (late := self.pending) is not None:
+            if (late := self.pending and self.pending()) is not None:
                 # Others may have taken the pipeline that was there, and this is another.
                 same = cached is not None and cached.groups[1] is late.labels
                 if cached is not None and same and self._placed_async(cached, late):
@@ -218,7 +219,7 @@ class EwaldSum:
     def cloud(self) -> SurveyedCloud:
         """The points in the user's axes, once the host has looked at them."""
         if self._seen is not None:
-            self._survey(self._as_placed(self._seen))
+            self._survey(self._as_placed(self._seen()))
         return self._cloud
 
     @property
@@ -245,7 +246,8 @@ class EwaldSum:
     @property
     def counts(self) -> tuple[int, int]:
         """Targets and sources of this rank."""
-        cloud = self.pending or self._seen or self._cloud
+        late = self.pending or self._seen
+        cloud = late() if late else self._cloud
         return cloud.targets, cloud.sources
 
     # ------------------------------------------------------------------ other points
@@ -267,13 +269,12 @@ class EwaldSum:
                 # It keeps the edges that were the extent of points.
                 new.lattice = resolve(cloud.options, np.empty((0, 3)), self.lattice)
             pipeline = self.pipeline
-            if not (new._may_follow(pipeline, cloud) and new._placed_async(pipeline, cloud)):
+            if not (new.may_follow(pipeline, cloud) and new._placed_async(pipeline, cloud)):
                 new._survey(cloud.checked().owned())
                 new.pipeline = pipeline.placed(new.task, new._points)
-            elif new.task.order.rotation is not None or new.task.order.finer:
-                new.pending = cloud.owned()  # the pipeline's copies are others
             else:
-                new.pending = cloud
+                late = cloud.owned() if new.task.order.changes else cloud  # which is copied
+                new.pending = lambda: late
         return new
 
     def validate_pending(self) -> tuple[bool, bool]:
@@ -292,7 +293,7 @@ class EwaldSum:
         if pending is None:
             return self
         if not inside:
-            pending.checked()  # which says what is wrong
+            pending().checked()  # which says what is wrong
             raise ParkiValueError(
                 "the points that update_points took were not finite or not in the box, and "
                 "their arrays have changed since; the points before them are back"
@@ -300,15 +301,14 @@ class EwaldSum:
         new = copy.copy(self)
         new.pending, new._seen = None, pending
         if not suited:
-            new._survey(self._as_placed(pending))
+            new._survey(self._as_placed(pending()))
             new.pipeline = self.pipeline.replan(self.task, new._points)
         return new
 
     def _as_placed(self, cloud: Cloud) -> Cloud:
         """Return a cloud with the points that are placed, whatever became of its arrays."""
-        if self.task.order.rotation is None and not self.task.order.finer:
-            arrays = self.task.order.all_to_user(self.pipeline.copies(cloud.arrays))
-            cloud = replace(cloud, arrays=arrays, borrowed=False)
+        if cloud.borrowed:
+            cloud = replace(cloud, arrays=self.pipeline.copies(cloud.arrays), borrowed=False)
         return cloud.checked()
 
     # ------------------------------------------------------------------ apply

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from parki.ewald.pipeline.arrival import Arrival
 from parki.ewald.pipeline.placed import PlacedOnDevice
-from parki.ewald.pipeline.protocol import Watch
+from parki.ewald.pipeline.protocol import Place, Watch
 from parki.ewald.pipeline.replay import Replay, launch_mode
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
@@ -59,6 +59,18 @@ class OneDevice(PlacedOnDevice):
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
         arrival = Arrival(self, self.setup, task, points)
         return self if arrival.accepts(self) else arrival.placed(graph=False)
+
+    def recordable(
+        self, task: Task, arrays: dict[str, AnyArray], points: Callable[[], SurveyedCloud]
+    ) -> tuple[PlacedOnDevice, Place] | None:
+        """Return another pipeline, and what places points there: see `Pipeline.recordable`."""
+        if self.stages is None or self.stages.sizes != {n: a.shape for n, a in arrays.items()}:
+            return None
+        placed = points()
+        arrival = Arrival(self, self._within(task, placed.lattice), task, placed)
+        if not (arrival.has_grids and arrival.as_many and arrival.repeats):
+            return None
+        return arrival.recordable()
 
     # ------------------------------------------------------------------ apply
     def apply(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch) -> None:

@@ -230,12 +230,16 @@ class PlacedOnDevice(Pipeline):
     def replay(self, box: Lattice | None, arrays: dict[str, AnyArray]) -> None:
         """Launch the graph for other points, whose `box` this is, and keep those before."""
         graph = cast(Replay, self.graph)
-        self.box, self.decision = box, "keep"
         if self._begun is not None:  # else nobody can ask for those before
             for name, array in graph.arrays.items():
                 graph.space.adapter.copy(self.copied_arrays[name], array)
         self._followed = True
         graph(arrays, {})
+        self.launched(box)
+
+    def launched(self, box: Lattice | None) -> None:
+        """Serve points that a graph was launched for, whose `box` this is."""
+        self.box, self.decision = box, "keep"
         self.occupancy.report.send()
         self.applications.drop_lists()
         if self.lists is not None:

@@ -78,6 +78,9 @@ Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name
 unwatched: Watch = nullcontext  # times no stage
 
 
+Place = Callable[[dict[str, AnyArray]], None]  # of points by name
+
+
 class Pipeline:
     """The stages of a plan for fixed points.
 
@@ -139,6 +142,20 @@ class Pipeline:
     def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, AnyArray]) -> bool:
         """Place points before the host has looked at them, if that is possible."""
         return False
+
+    def recordable(
+        self, task: Task, arrays: dict[str, AnyArray], points: Callable[[], SurveyedCloud]
+    ) -> tuple[Pipeline, Place] | None:
+        """Return another pipeline, and what places points there in a graph of several sums.
+
+        ``arrays`` are as those to come, and ``points`` returns those that are placed here. None
+        where nothing is recorded, or until as many points have come again.
+        """
+        return None
+
+    def launched(self, box: Lattice | None) -> None:
+        """Serve points that a graph was launched for, whose box this is."""
+        raise NotImplementedError
 
     def validate_pending(self) -> tuple[bool, bool]:
         """Return whether points that followed were in the box, and crowd as those that suited."""

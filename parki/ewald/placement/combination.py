@@ -179,7 +179,8 @@ class LinearCombination:
 
         def work(arrays: dict[str, AnyArray]) -> None:
             results: list[Any] = [None] * len(terms)
-            moved = replace(cloud, arrays={name: arrays[name] for name in cloud.arrays})
+            points = {name: arrays[name] for name in cloud.distinct}
+            moved = replace(cloud, arrays={"src": arrays["trg"], **points})
             places = [
                 cast(Places, term.places).moved(moved.trg, moved.src, moved.norms) for term in terms
             ]
@@ -193,7 +194,7 @@ class LinearCombination:
             run()
             self._add(results, {name: arrays[name] for name in totals}, places)
 
-        inputs = {"dens": values, **cloud.arrays}
+        inputs = {"dens": values, **cloud.distinct}
         before, graph = self._graphs.get(many, (None, None))
         if before != graphs or graph is None or not graph.takes({**inputs, **totals}):
             graph = Replay(self.space, work, {**inputs, **totals})

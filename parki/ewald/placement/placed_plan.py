@@ -157,6 +157,12 @@ class PlacedPlan(MadeAnew, Generic[Wanted]):
             return cast(SurveyedCloud, points)
 
     @property
+    def targets(self) -> Any:
+        """The present targets, shape (3, Nt), which nobody else changes."""
+        with self.exclusive():
+            return self._placement.cloud.trg
+
+    @property
     def pipeline(self) -> Pipeline:
         """The stages of the first sum."""
         with self.exclusive():

@@ -24,6 +24,7 @@ from parki.ewald.options.mirrored import options_of_sums
 from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.protocol import Access
 from parki.ewald.placement.places import Places, cloud_of_sum
+from parki.ewald.placement.recorded_move import RecordedMove
 from parki.ewald.placement.term import PlacedTerm
 from parki.ewald.points import Cloud, check_points
 from parki.ewald.points.request import SumRequest
@@ -91,6 +92,7 @@ class Placement:
         self.state = State(options, None, object())
         self._first: SumRequest
         self._groups: list[Group] = []
+        self._move: RecordedMove | None = None
 
     @property
     def options(self) -> EwaldOptions:
@@ -318,12 +320,15 @@ class Placement:
                 )
                 marks = before.systems, before.labels
                 same = (cloud.systems, cloud.labels) == marks
-                moves = [self._arguments(term, cloud, box, same) for term in old.terms]
+                points_alone = systems is None and exclude is None and box is None
+                move = self._recorded(cloud) if points_alone else None
+                alone = () if move else old.terms
+                moves = [(term, *self._arguments(term, cloud, box, same)) for term in alone]
             for term in old.terms:
                 term.sum.pipeline.begin()
             try:
-                terms = list[PlacedTerm]()
-                for term, (places, cloud_of_term) in zip(old.terms, moves, strict=True):
+                terms = move.moved(cloud) if move else list[PlacedTerm]()
+                for term, places, cloud_of_term in moves:
                     terms.append(self._moved(term, terms, places, cloud_of_term))
                 finish_reading(trg, src, norms)
                 pending = old if any(term.sum.pending for term in terms) else None
@@ -380,11 +385,26 @@ class Placement:
             placed = placed.moved(cloud)
         return replace(term, sum=placed, places=places)
 
+    def _recorded(self, cloud: Cloud) -> RecordedMove | None:
+        """Return the graph that places all sums at points as a cloud has, if there is one.
+
+        One sum has a graph of its own. What maps of a user's composite do may be in no graph.
+        """
+        terms, move, own = self.state.terms, self._move, self._mapped and not cloud.options.walled
+        alone = own or self.boxes is not None or len(terms) < 2 or not self.ranks.serial
+        if alone or not cloud.space.adapter.records():
+            return None
+        if move is None or not (move.problem or move.takes(terms, cloud)):
+            move = self._move = RecordedMove.of(terms, cloud)
+        return None if move is None or move.problem else move
+
     def _undo(self, old: State) -> None:
         """Let pipelines serve an old state again, unless another one has taken its place."""
         if self.state is old:
             for term in old.terms:
                 term.sum.pipeline.undo()
+            if self._move is not None and self._move.serves(old.terms):
+                self._move.moved(self.cloud)
 
     def commit_pending(self) -> bool:
         """Look at points that a device has placed; return whether it had to place them anew.
