@@ -152,6 +152,20 @@ def test_symbols_take_the_sources_that_the_page_lists():
             replace(record, sources=others)
 
 
+def test_curls_of_curls_have_no_mean():
+    """With three periodic axes: the page says what they lack of the gradients of dipoles."""
+    rng = np.random.default_rng(0)
+    points, forces = rng.random((3, 20)), rng.standard_normal((3, 20))
+    options = parki.EwaldOptions(periodicity=3, box=[1.0, 1.2, 0.8], tolerance=1e-6)
+    plan = parki.Plan("doublet", points, points, options)
+    slopes = parki.reference.direct_sum(
+        "laplace_dipole", points, points, forces, options=options, want="grad_u"
+    )
+    exact = -slopes - 4 * np.pi * forces.sum(axis=1)[:, None] / 0.96
+    error = plan(forces) - exact
+    assert np.sqrt((error**2).sum(axis=0).mean()) <= plan.promise(forces)
+
+
 def test_pages_import_what_is_public():
     """All that programs with sums of their own need is in `parki.extend`, and its docstring."""
     modules = {}
