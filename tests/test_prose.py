@@ -122,6 +122,37 @@ def test_docstrings_have_none_of_these_phrases():
     assert not {name: phrases for name, phrases in found.items() if phrases}
 
 
+# Names of other libraries, and of parki's files in C++, that docstrings quote.
+OTHERS = {
+    "GradScaler",
+    "TemporaryDirectory",
+    "amp",
+    "aslinearoperator",
+    "cg",
+    "cpp",
+    "hpp",
+    "shard_map",
+}
+
+
+def test_docstrings_name_what_there_is():
+    """Each name that one quotes, or that it says is the type of an argument."""
+    known, quoted = {*OTHERS}, defaultdict[str, set[str]](set)
+    for path in FILES:
+        nodes, tokens = read(path)
+        known |= {path.stem, path.parent.name}
+        for token in tokens:
+            known |= {*re.findall(r"\w+", token.string)} if token.string[0] not in "#\"'" else set()
+            known |= {token.string[1:-1]} if token.type == tokenize.STRING else set()
+        for docstring in (ast.get_docstring(node) or "" for node in nodes):
+            pattern = r"(?<!`)`([A-Za-z_][\w.]*)`(?!`)|^ *\w+ : ([A-Z]\w+)"
+            for name, kind in re.findall(pattern, docstring, re.M):
+                for word in (name or kind).split("."):
+                    quoted[word].add(path.name)
+    assert len(quoted) > 500
+    assert not {word: places for word, places in quoted.items() if word not in known}
+
+
 def test_phrases_are_found():
     for text in (
         "A page. Of tests one runs.",

@@ -278,8 +278,8 @@ class EwaldMesh(Mesh):
     Parameters
     ----------
     task : Task
-    solver_box : Frame
-        Frame whose box is the grid's box.
+    solver_box : SolverBox
+        Its box is the grid's.
     steps : ndarray, shape (3,)
     padding : Padding
     window : KaiserBessel

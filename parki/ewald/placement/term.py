@@ -41,7 +41,7 @@ class PlacedTerm:
     sum : EwaldSum
     places : Places or None
         Where its points are; None if it takes the plan's points.
-    shared : Shared or None
+    shared : SharedAddend or None
         Addends of a composite, which map sources, densities and results; None maps nothing.
     group : Group or None
         Systems that it sums at once, of those that have boxes of their own.
