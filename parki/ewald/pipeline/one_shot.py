@@ -50,11 +50,10 @@ def place_and_sum(
             invalid.count(values)
             pipeline.counts = invalid
         several = values if values.ndim > 2 else values[None]
-        shapes, many = placed.shapes(values.shape[:-2]), len(several)
-        results, rows = dict[str, AnyArray](), dict[str, AnyArray]()
+        results, rows, many = None, dict[str, AnyArray](), len(several)
         if weights is None:
-            results = check_outputs(None, placed.want, shapes, values, task.space)
-            rows = {n: a.reshape(many, placed.sizes[n], a.shape[-1]) for n, a in results.items()}
+            shapes = placed.shapes(values.shape[:-2])
+            results, rows = check_outputs(None, placed.want, shapes, values, task.space)
         if strained or weights is not None:
             count = placed.systems.count if placed.systems else 1
             rows["strain"] = task.xp.empty((many, 9, count))
@@ -67,8 +66,7 @@ def place_and_sum(
             seen.overwrite(rows, several, unwatched, motion, weights)
         if weights is not None:
             return seen, rows["strain"]
-        summed = (*results.values(),)
-        summed = as_given(summed[0] if isinstance(placed.want, str) else summed, dens)
+        summed = as_given(results, dens)
         return seen, (summed, rows["strain"]) if strained else summed
 
 

@@ -124,15 +124,9 @@ class LinearCombination:
     # ------------------------------------------------------------------ apply
     def apply(self, values: AnyArray, out: AnyArray, watch: Watch) -> Any:
         """Return the wanted results of a density that was checked, or of several."""
-        several, want = values.shape[: values.ndim - 2], self.request.want
-        written = check_outputs(out, want, self.shapes(several), values, self.space)
+        several, want = values.shape[:-2], self.request.want
+        results, totals = check_outputs(out, want, self.shapes(several), values, self.space)
         values = values if several else values[None]
-        totals = {
-            name: array.reshape(len(values), math.prod(shape), array.shape[-1])
-            for (name, array), shape in zip(
-                written.items(), self.request.results.values(), strict=True
-            )
-        }
         recorded = self._records and watch is unwatched
         done = not len(values) or (recorded and self._recorded(values, totals))
         while not done:
@@ -141,8 +135,7 @@ class LinearCombination:
             else:
                 self._sum(values, totals, watch)
             done = not self.placement.commit_pending()  # else the points were placed anew
-        results = tuple(written.values())
-        return results[0] if isinstance(want, str) else results
+        return results
 
     def _apply_voltage(self, totals: dict[str, Any], trg: AnyArray) -> None:
         """Add to results (k, rows, N) at targets what a voltage between two plates makes."""

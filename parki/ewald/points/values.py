@@ -157,18 +157,19 @@ def check_outputs(
     shapes: dict[str, tuple[int, ...]],
     values: AnyArray,
     space: ExecutionSpace,
-) -> dict[str, Any]:
-    """Return the arrays to write results to, by name: new ones where ``out`` is None.
+) -> tuple[Any, dict[str, Any]]:
+    """Return the arrays that a call returns, unwritten; and by name their rows (k, rows, N).
 
     Parameters
     ----------
     out : array, tuple of arrays or None
-        One array for each name of ``want``, in the same order.
+        One array for each name of ``want``, in the same order. Default: new ones.
     want : str or tuple of str
     shapes : dict
         Shape of each result that is wanted.
     values : array
-        The density. Results have its dtype, and must not share its memory.
+        The density, (rows, sources), or several, (k, rows, sources). Results have its dtype, and
+        must not share its memory.
     space : ExecutionSpace
 
     Raises
@@ -176,22 +177,29 @@ def check_outputs(
     ParkiTypeError, ParkiValueError
         If an array cannot take its result.
     """
-    xp = space.array_module
+    xp, single = space.array_module, isinstance(want, str)
     if out is None:
-        return {name: xp.empty(shape, dtype=values.dtype) for name, shape in shapes.items()}
-    if isinstance(want, str):
-        outputs = {"out": out}
+        results = [xp.empty(shape, dtype=values.dtype) for shape in shapes.values()]
+    elif single:
+        results = [out]
     elif isinstance(out, (tuple, list)) and len(out) == len(want):
-        outputs = {f"out[{place}]": array for place, array in enumerate(out)}
+        results = [*out]
     else:
         what = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
         raise ParkiTypeError(f"out is {what}; expected a tuple of {len(want)} arrays, as want has")
-    for (label, array), shape in zip(outputs.items(), shapes.values(), strict=True):
-        check_output(label, array, shape, values, space)
-        for other in outputs:
-            if other != label and xp.may_share_memory(array, outputs[other]):
-                raise ParkiValueError(f"{label} shares memory with {other}; both are written")
-    return dict(zip(shapes, outputs.values(), strict=True))
+    for place, shape in enumerate([] if out is None else shapes.values()):
+        label = "out" if single else f"out[{place}]"
+        check_output(label, results[place], shape, values, space)
+        for n, other in enumerate(results):
+            if n != place and xp.may_share_memory(results[place], other):
+                raise ParkiValueError(f"{label} shares memory with out[{n}]; both are written")
+    several = values.ndim - 2
+    many = len(values) if several else 1
+    rows = {
+        name: array.reshape(many, math.prod(array.shape[several:-1]), array.shape[-1])
+        for name, array in zip(shapes, results, strict=True)
+    }
+    return results[0] if single else (*results,), rows
 
 
 def check_output(
