@@ -16,7 +16,6 @@ from kernels.symbols.flow import multiply
 
 REAL = pk.double
 COMPONENTS = 4  # fields that sources were spread onto
-POWER = 1  # of the inverse length in the velocity of a density, with normals of length 1
 VELOCITY = True  # whether the velocity is wanted, in components 0 to 2
 PRESSURE = False  # whether the pressure is, in the component after it
 SECOND_SOURCES = False  # whether a second grid has sources of the Laplacian
@@ -26,9 +25,6 @@ BRINKMAN = False  # whether M is over k^2 (k^2 + alpha2)
 PLANE = False  # whether ``plane`` has M (k^2 + alpha2) of the modes along the last axis
 TILTED = False  # whether the axes of the box are not at right angles
 BOXES = False  # whether each system has a box of its own
-QUARTIC = True  # whether M is over k^4, or over k^2
-GIVEN = False  # whether the transform of a kernel that ends is given
-DECAYS = False  # whether the split's factor has an exponential
 TERMS = 20  # terms of a Chebyshev series
 MODES = 16  # lowest modes along an axis, which `sum_lowest_modes` sums without the grid
 WIDTH = 8  # functions evaluated at a time
@@ -48,6 +44,7 @@ def convolve(
     square1: pk.View1D[REAL],
     square2: pk.View1D[REAL],
     basis: pk.View2D[REAL],
+    unit: REAL,
     inverse_unit: REAL,
     alpha2: REAL,
     plane: pk.View1D[REAL],
@@ -61,8 +58,8 @@ def convolve(
 
     ``k`` is zero at the Nyquist index of an even length (an odd factor has no place there),
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
-    half of each. M is scaled for velocities of POWER 1: what has one length less in its unit, as a
-    pressure, is multiplied by ``inverse_unit``.
+    half of each. M is scaled for velocities with one inverse length; ``unit`` has the others.
+    A pressure has one more, ``inverse_unit``.
 
     With BRINKMAN a pressure takes ``M (k^2 + alpha2)`` in place of ``M k^2``, and from ``plane``
     for modes along the last axis.
@@ -95,8 +92,7 @@ def convolve(
         re = re + i // (shape[1] * shape[2]) * (shape[1] * shape[2])
     re = 2 * re
     im: pk.int64 = re + 1
-    for length in range(POWER - 1):
-        m = m * inverse_unit
+    m = m * unit
     if TWICE:
         if TILTED:
             along0: REAL = basis[box][0] * k0[i0]
@@ -302,7 +298,10 @@ def tabulate(
     screening: pk.double,
     alpha2: pk.double,
     given: pk.View1D[pk.double],
+    ends: int,
+    order: int,
     gamma: pk.View1D[pk.double],
+    decays: int,
     terms: int,
     scale: pk.double,
     shift: pk.double,
@@ -312,20 +311,21 @@ def tabulate(
 ):
     """Make M for mode i of a block of ``shape`` modes, from the squares of its wavenumbers.
 
-    M is ``strength`` (4 pi or 8 pi) over k^2 or ``k^2 (k^2 + alpha2)``, and 0 at k = 0; or the
-    transform if GIVEN.
+    M is ``strength`` (4 pi or 8 pi) over k^2, or with ``order`` 2 over ``k^2 (k^2 + alpha2)``, and
+    0 at k = 0; or the transform that is ``given``, if the kernel ``ends``.
     The factors of the split and the windows multiply it. The split's factor is a polynomial of
-    ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
+    ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``;
+    it has an exponential if it ``decays``.
 
     If TILTED, wavenumbers of the grid are in the place of squares; ``basis`` is as in `convolve`,
-    and the volume of the grid's box over the box's, its determinant, is a factor. With BOXES the
-    rows of all ``systems`` follow each other at each mode along the first axis.
+    and the volume of the grid's box over the box's, its determinant, is a factor. The rows of all
+    ``systems`` with boxes of their own follow each other at each mode along the first axis.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
     i0: int = i // shape[2] // shape[1]
     box: int = 0
-    if BOXES:
+    if systems > 1:
         box = i0 % systems * 3
         i0 = i0 // systems
     part: pk.double = 1.0
@@ -340,18 +340,18 @@ def tabulate(
         kk: pk.double = square0[i0] + square1[i1] + square2[i2]
     value: pk.double = 0.0
     x: pk.double = scale * kk
-    if kk > 0.0 or GIVEN:
+    if kk > 0.0 or ends == 1:
         if x <= end:
-            if GIVEN:
+            if ends == 1:
                 value = given[i]
             else:
                 value = strength / kk
-                if QUARTIC:
+                if order == 2:
                     value = value / (kk + alpha2)
             factor: pk.double = gamma[0]
             for t in range(1, terms):
                 factor = factor * (x - shift) + gamma[t]
-            if DECAYS:
+            if decays == 1:
                 factor = factor * pk.exp(0.0 - x)
             value = value * part * factor * window0[i0] * window1[i1] * window2[i2]
     multiplier[i] = REAL(value)

@@ -35,8 +35,6 @@ from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.points import RESULTS
 from parki.ewald.solver_box import SolverBox
-from parki.ewald.split.hasimoto import Hasimoto
-from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.tables import RadialTables
@@ -130,16 +128,11 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
         yield SortedPoints.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results
         yield SortedPoints.add_kernel(SPACE, dtype, rows)
-    for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
-        for kernel in ("laplace", "stokes_sl"):
-            for periodicity in range(4):
-                yield from multiplier.kernels(task(kernel, dtype, periodicity=periodicity), split)
-            for periodicity in (2, 3):
-                given = task(kernel, dtype, periodicity=periodicity, tilted=True)
-                yield from multiplier.kernels(given, split)
-    for split in (Prolate(10.0, 0.1), Hasimoto(10.0)):
-        for kernel in IN_BOXES:
-            yield from multiplier.kernels(in_boxes(kernel, dtype), split)
+    for kernel in ("laplace", "stokes_sl"):
+        for periodicity in range(4):
+            yield from multiplier.kernels(task(kernel, dtype, periodicity=periodicity))
+        for periodicity in (2, 3):
+            yield from multiplier.kernels(task(kernel, dtype, periodicity=periodicity, tilted=True))
     for name in ("find_tilted_cells", "multiply"):
         for boxes in ({}, {"BOXES": True}):
             yield load("cell_list", name, SPACE, REAL=real, **boxes)

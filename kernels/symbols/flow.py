@@ -11,7 +11,7 @@ from parki.runtime.scopes import block
 @block(
     reads=(
         "alpha2 basis box f2 hat i0 i1 i2 im inverse_unit k0 k1 k2 m plane re square0 square1 "
-        "square2"
+        "square2 unit"
     ),
     writes="hat",
     takes="a0 a1 a2 b0 b1 b2 kk x y z",
@@ -27,9 +27,7 @@ def multiply():
         harmonic: REAL = m * (kk + alpha2)
         if PLANE:
             if square0[i0] + square1[i1] <= 0.0:
-                harmonic = plane[f2]
-                for length in range(POWER - 1):
-                    harmonic = harmonic * inverse_unit
+                harmonic = plane[f2] * unit
     if PRESSURE:
         scale: REAL = m * kk * inverse_unit
         if BRINKMAN:

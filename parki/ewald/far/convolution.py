@@ -345,6 +345,7 @@ class Convolution:
             arguments=block.arguments,
             hat=real,
             multiplier=block.multiplier,
+            unit=self.factor ** (self.mesh.task.sum.pair.power - 1),
             inverse_unit=self.factor,
             sets=self.sets // self.together,
             systems=self.boxes,

@@ -72,13 +72,17 @@ def tabulate(
         squares = waves
     squares = [xp.asarray(square) for square in squares]
     windows = [xp.asarray(factors) for factors in windows]
+    gamma = xp.asarray(factor.coefficients)
     launch = partial(
-        _kernel(task, factor.decays, ending is not None),
+        _kernel(task),
         values.size,
         multiplier=values.reshape(-1),
         shape=xp.asarray(shape, dtype=np.int32),
-        given=None if ending is None else ending.reshape(-1),
-        gamma=xp.asarray(factor.coefficients),
+        given=gamma if ending is None else ending.reshape(-1),
+        ends=ending is not None,
+        order=symbol.order,
+        gamma=gamma,
+        decays=factor.decays,
         terms=factor.coefficients.size,
         scale=factor.scale,
         shift=factor.shift,
@@ -106,27 +110,20 @@ def tabulate(
     return values, fill
 
 
-def kernels(task: Task, split: Split) -> list[Kernel]:
+def kernels(task: Task) -> list[Kernel]:
     """Return all kernels that make multipliers."""
-    periodicity = task.periodicity
-    kernels = [] if periodicity == 3 else truncated.kernels(task)
-    kinds = [False] * (periodicity > 0) + [True] * (periodicity < 3)
-    decays = split.factor(task.sum.symbol.order).decays
-    return kernels + [_kernel(task, decays, ending) for ending in kinds]
+    return [*([] if task.periodicity == 3 else truncated.kernels(task)), _kernel(task)]
 
 
-def _kernel(task: Task, decays: bool, ending: bool) -> Kernel:
-    """Return the kernel of `tabulate`, of kernels in closed form or ``ending``."""
+def _kernel(task: Task) -> Kernel:
+    """Return the kernel of `tabulate`."""
     return load(
         "fgc",
         "tabulate",
         task.space,
-        {n: True for n, is_so in (("TILTED", task.tilted), ("BOXES", task.in_boxes)) if is_so},
+        {"TILTED": True} if task.tilted else {},
         executor=task.executor,
         REAL=real_name(task.dtype),
-        QUARTIC=task.sum.symbol.order == 2,
-        GIVEN=ending,
-        DECAYS=decays,
     )
 
 

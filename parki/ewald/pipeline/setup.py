@@ -206,7 +206,7 @@ class Setup:
         if in_order(space, targets):
             sizes = {result_rows(task.kernel, name) for name in task.want}
             kernels += [SortedPoints.add_kernel(space, dtype, n, executor) for n in sorted(sizes)]
-        kernels += multiplier.kernels(task, chosen.split)
+        kernels += multiplier.kernels(task)
         if task.flux:
             kernels.append(flux_kernel(task, dtype))
         if space.adapter.records():

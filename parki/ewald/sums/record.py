@@ -430,9 +430,9 @@ class Interaction:
     @cached_property
     def fgc(self) -> dict[str, Any]:
         """The constants of FGC's convolution."""
-        symbol, power = self.symbol, self.pair.power
+        symbol = self.symbol
         targets, sources = symbol.laplacians
-        constants = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components, "POWER": power}
+        constants = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components}
         constants |= {"BRINKMAN": True} if symbol.alpha else {}
         constants |= {"SECOND_TARGETS": targets, "SECOND_SOURCES": sources}
         return constants | ({} if symbol.up is None else {"UP": symbol.up})
