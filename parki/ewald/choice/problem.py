@@ -47,8 +47,19 @@ class Problem:
 
     Attributes
     ----------
+    kernel : str
+        The sum, whose lengths are in this unit, too.
+    want : tuple of str
+        Results that keep the promise.
+    split : {"hasimoto", "prolate"}
     lattice : Lattice
         The box, at the largest tilts.
+    tolerance : float
+        Of random densities.
+    density : PairDensity
+    targets, sources : int
+        Of each system.
+    machine : Machine
     p2p, p2g, g2p : str
         Variants of the stages.
     windows : sequence of int
@@ -58,7 +69,7 @@ class Problem:
     kept : float
         Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
-        Number of systems, each with as many targets and sources.
+        Number of systems.
     same, one_shot : bool
         Whether the targets are the sources, and whether a density follows at once. These and the
         next are for memory alone, not for the choice.

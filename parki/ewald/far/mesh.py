@@ -73,12 +73,12 @@ class Fields:
         turns = {"TILTED": task.tilted, "BOXES": task.in_boxes} if kind.gradient else {}
         turns = {name: True for name, is_so in turns.items() if is_so}
         return cls(
-            {**kind.p2g, **turns},
-            kind.components,
-            kind.results,
-            kind.gradient,
-            task.want,
-            task.options.deterministic,
+            sources={**kind.p2g, **turns},
+            components=kind.components,
+            results=kind.results,
+            gradient=kind.gradient,
+            want=task.want,
+            deterministic=task.options.deterministic,
         )
 
 
@@ -310,14 +310,14 @@ class EwaldMesh(Mesh):
         super().__init__(
             task.space,
             task.dtype,
-            Fields.of(task),
-            solver_box.lattice.edges,
-            steps,
-            padding.cells,
-            padding.grid,
-            window,
-            spread,
-            gather,
+            fields=Fields.of(task),
+            box=solver_box.lattice.edges,
+            steps=steps,
+            cells=padding.cells,
+            grid=padding.grid,
+            window=window,
+            spread=spread,
+            gather=gather,
             executor=task.executor,
             factor=solver_box.factor,
         )

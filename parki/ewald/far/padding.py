@@ -330,14 +330,14 @@ def pad(
         if last < local[0] // 2 + 1:
             levels.append(Level(last, (plain[0], plain[1], plain[2]), False))
     return Padding(
-        (cells[0], cells[1], cells[2]),
-        (grid[0], grid[1], grid[2]),
-        tuple(levels),
-        period if periodicity < 2 else local[2] * spacings[2],
-        diameter,
-        kept,
-        width,
-        steepness,
+        cells=(cells[0], cells[1], cells[2]),
+        grid=(grid[0], grid[1], grid[2]),
+        levels=tuple(levels),
+        period=period if periodicity < 2 else local[2] * spacings[2],
+        diameter=diameter,
+        kept=kept,
+        width=width,
+        steepness=steepness,
     )
 
 

@@ -342,25 +342,23 @@ def pose(
     )
     if systems > 1 and g2p == "target":
         g2p = "tile"  # which knows of systems
-    kernel, want = task.kernel, task.want
-    kernel = in_unit(kernel, length)
     problem = Problem(
-        kernel,
-        want,
-        "prolate" if expert.split == "auto" else expert.split,
-        box.over(length).widest,
-        tolerance * box.strictness,
-        density,
-        targets,
-        sources,
-        best,
-        p2p,
-        p2g,
-        g2p,
-        options.windows(task.dtype),
-        cutoff,
-        most_kept,
-        systems,
+        kernel=in_unit(task.kernel, length),
+        want=task.want,
+        split="prolate" if expert.split == "auto" else expert.split,
+        lattice=box.over(length).widest,
+        tolerance=tolerance * box.strictness,
+        density=density,
+        targets=targets,
+        sources=sources,
+        machine=best,
+        p2p=p2p,
+        p2g=p2g,
+        g2p=g2p,
+        windows=options.windows(task.dtype),
+        cutoff=cutoff,
+        kept=most_kept,
+        systems=systems,
     )
     if cutoff is not None:
         name: str = "sources_per_cell" if options.cutoff is None else "cutoff"
