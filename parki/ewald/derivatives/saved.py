@@ -31,8 +31,9 @@ def saves(kernel: str, options: EwaldOptions, batch: Batch, names: frozenset[str
     Systems in boxes of their own have none by these.
     """
     plain = options.expert == options.of_derivatives.expert
-    plain = plain and (batch.boxes is None or "box" not in names)
-    return plain and is_symmetric(kernel, options, batch._replace(boxes=None), names)
+    if batch.boxes is not None:
+        plain, batch = plain and "box" not in names, batch._replace(boxes=None)
+    return plain and is_symmetric(kernel, options, batch, names)
 
 
 @telling

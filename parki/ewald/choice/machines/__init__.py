@@ -46,18 +46,18 @@ def machine(space: ExecutionSpace, dtype: DTypeLike, fixed: bool = False) -> Mac
     ``fixed``, take the built-in ones for one thread.
     """
     shipped_kernels = not space.on_device and compiled.usable()
-    file, threads = ("", 1) if fixed else (str(path(space)), space.threads)
+    file, threads = (None, 1) if fixed else (path(space), space.threads)
     return _machine(space, np.dtype(dtype), file, threads, shipped_kernels)
 
 
 @lru_cache(maxsize=32)
 def _machine(
-    space: ExecutionSpace, dtype: DType, file: str, threads: int, shipped_kernels: bool
+    space: ExecutionSpace, dtype: DType, file: Path | None, threads: int, shipped_kernels: bool
 ) -> Machine:
     """Return the numbers for a precision, measured ones if a file has them, made once."""
     lanes = 1 if space.on_device else vector_row(1, dtype)
     precision = "float64" if dtype == np.float64 else "float32"
-    content = (_USED.get(space.name) or _tuned(file)) if file else None
+    content = (_USED.get(space.name) or _tuned(str(file))) if file else None
     result = of_file(content or built_in(space), precision, lanes, threads)
     return replace(result, degrees=COMPILED_DEGREES) if shipped_kernels else result
 
