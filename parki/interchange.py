@@ -21,6 +21,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.meaning import is_tensor, refuse_meaning, variable
 from parki.runtime import ExecutionSpace, forks, get_execution_space
 from parki.runtime.spaces import refuse_capture
+from parki.settings import kept
 from parki.typing import AnyArray, DType
 
 REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
@@ -355,10 +356,8 @@ def library_of(like: Any) -> Callable[[Any], Any]:
 
 def _tensor(result: AnyArray) -> Any:
     """Return an array as a tensor of PyTorch; neither asks about streams where both have one."""
-    back = sys.modules["torch"].from_dlpack
-    if isinstance(result, np.ndarray) or not _on_one_stream(int(result.device.id)):
-        return back(result)
-    return back(result.__dlpack__(stream=-1))
+    plain = isinstance(result, np.ndarray) or not _on_one_stream()
+    return sys.modules["torch"].from_dlpack(result if plain else result.__dlpack__(stream=-1))
 
 
 def finish_reading(trg: Any, src: Any, norms: Any) -> None:
@@ -408,7 +407,7 @@ def handed_over(name: str, value: Any) -> Any:
         _check_device()
     xp = np if kind in HOST_KINDS else get_execution_space("GPU").array_module
     try:
-        if kind == CUDA_KIND and is_tensor(value) and _on_one_stream(value.device):
+        if kind == CUDA_KIND and is_tensor(value) and _on_one_stream():
             return of_memory(value, xp, value.device.index)
         return xp.from_dlpack(value)
     except Exception as error:
@@ -429,11 +428,11 @@ def of_memory(value: Any, xp: ModuleType, device: int) -> Any:
     return xp.ndarray(shape, dtype, xp.cuda.MemoryPointer(memory, 0))
 
 
-def _on_one_stream(device: Any) -> bool:
+@kept
+def _on_one_stream() -> bool:
     """Return whether PyTorch and CuPy work on one stream, so that nobody waits for the other."""
-    stream = sys.modules["torch"].cuda.current_stream(device)
-    current = get_execution_space("GPU").array_module.cuda.get_current_stream()
-    return bool(stream.cuda_stream == current.ptr)
+    torch, cupy = sys.modules["torch"], get_execution_space("GPU").array_module
+    return bool(torch.cuda.current_stream().cuda_stream == cupy.cuda.get_current_stream().ptr)
 
 
 def _not_handed(name: str, value: Any, error: Exception) -> ParkiTypeError:

@@ -204,21 +204,23 @@ class SavedSum(SumFunction):
         return SavedSum.pulled(ctx, values, None)
 
     @staticmethod
-    def pulled(ctx: Any, values: AnyArray, factor: Any) -> tuple[Any, ...]:
-        """Return the derivatives for values, which may be a known multiple of the density."""
+    def pulled(ctx: Any, values: AnyArray, twice: Any) -> tuple[Any, ...]:
+        """Return the derivatives for values, or else for a half of ``twice`` the density."""
         tensors, results = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         needs, (kernel, options) = ctx.needs_input_grad[2:], ctx.call
         wrt = tuple(name for name, wanted in zip(INPUTS, needs, strict=True) if wanted)
-        at_hand = values is not None and not hidden(values)  # as under `is_grads_batched`
+        given = values if twice is None else twice
+        at_hand = given is not None and not hidden(given)  # as under `is_grads_batched`
         if at_hand and not torch.is_grad_enabled():
             every = *tensors, values
-            parts = pulled_from_saved(kernel, read(options), wrt, every, results, factor)
+            parts = pulled_from_saved(kernel, read(options), wrt, every, results, twice)
             if parts:
                 return None, None, *map(parts.get, INPUTS)
         inputs = named(tensors)
+        values = values if twice is None else 0.5 * twice * inputs["dens"]
         if not (at_hand and torch.is_grad_enabled()):
             return None, None, *_back(ctx.call, inputs, values, [], needs)
-        known = None if factor is None else factor.detach()
+        known = None if twice is None else twice.detach()
         arguments = *ctx.call, " ".join(wrt), *tensors, *[None] * 5, values, known, *results
         parts = dict(zip(wrt, SavedPull.apply(*arguments), strict=True))
         return None, None, *map(parts.get, INPUTS)
@@ -254,10 +256,11 @@ class SavedProduct(SavedSum):
         if by_product is None:
             return SavedSum.pulled(ctx, values, None)
         dens, total = ctx.saved_tensors[2], ctx.saved_tensors[5]
-        half = 0.5 * by_product
-        weights, factor = (half * dens, half) if values is None else (values + half * dens, None)
-        *parts, by_dens, norms, box = SavedSum.pulled(ctx, weights, factor)
-        return *parts, by_dens if by_dens is None else by_dens + half * total, norms, box
+        twice = by_product if values is None else None
+        weights = None if values is None else values + 0.5 * by_product * dens
+        *parts, by_dens, norms, box = SavedSum.pulled(ctx, weights, twice)
+        by_dens = by_dens if by_dens is None else by_dens + 0.5 * by_product * total
+        return *parts, by_dens, norms, box
 
 
 class Pull(_Mapped):
@@ -321,8 +324,8 @@ class SavedPull(Pull):
         """Return the derivatives by the inputs named."""
         (kernel, options, wrt), tensors, saved = arguments[:3], arguments[3:14], arguments[14:]
         names, given = tuple(wrt.split()), (*tensors[:5], tensors[10])
-        factor, *results = saved
-        parts = pulled_from_saved(kernel, read(options), names, given, results, factor)
+        twice, *results = saved
+        parts = pulled_from_saved(kernel, read(options), names, given, results, twice)
         return tuple(map(parts.get, names)) if parts else Pull.forward(*arguments[:14])
 
     @staticmethod

@@ -93,7 +93,7 @@ def summed_and_saved(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[
     with read_once():
         arrays = inputs | {name: handed_over(name, inputs[name]) for name in ("trg", "dens")}
         results = saved.summed(kernel, settings.options, settings.batch, arrays)
-    return as_given(results, inputs["dens"])
+        return as_given(results, inputs["dens"])
 
 
 def pulled_from_saved(
@@ -102,17 +102,18 @@ def pulled_from_saved(
     wrt: tuple[str, ...],
     tensors: Any,
     results: Any,
-    factor: Any,
+    twice: Any,
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name, for inputs and values, by what was saved.
 
-    ``factor`` is the number, if it is known, by which the density becomes the values. None of them
-    where they need another sum: see `parki.ewald.derivatives.saved.pulled`.
+    ``twice`` is twice the number, if it is known, by which the density becomes the values. None of
+    them where they need another sum: see `parki.ewald.derivatives.saved.pulled`.
     """
-    *inputs, values = map(plain, tensors)
-    points, left = named(inputs), tuple(map(plain, results))
-    known = kernel, settings.options, settings.batch
-    parts = saved.pulled(*known, points, left, values, wrt, factor)
+    if twice is None:  # else PyTorch alone takes them
+        tensors, results = [*map(plain, tensors)], tuple(map(plain, results))
+    *inputs, values = tensors
+    points, known = named(inputs), (kernel, settings.options, settings.batch)
+    parts = saved.pulled(*known, points, results, values, wrt, twice)
     return {n: part.to(points["box"]) if n == "box" else part for n, part in parts.items()}
 
 

@@ -85,24 +85,25 @@ def pulled(
     saved: tuple[AnyArray, ...],
     values: AnyArray,
     names: tuple[str, ...],
-    factor: Any = None,
+    twice: Any = None,
 ) -> dict[str, AnyArray]:
     """Return derivatives, by names of inputs, of values times a sum of which `summed` saved these.
 
     All are arrays of one library, which multiplies them itself. There are no derivatives where the
-    values are no multiple of the density, and the box is asked for. ``factor`` is that multiple,
-    where it is known.
+    values are no multiple of the density, and the box is asked for. ``twice`` is twice that
+    multiple; where it is known, nobody looks at the values.
     """
     results = dict(zip(NAMES, saved, strict=False))
-    factor = multiple(values, inputs["dens"]) if factor is None else factor
-    if factor is not None:
+    if twice is None and (factor := multiple(values, inputs["dens"])) is not None:
+        twice = 2 * factor
+    if twice is not None:
         return derivatives(
             options,
             inputs,
             values,
             fields=[results],
-            factor=factor,
-            strain=factor * results["strain"][0] if "box" in names else None,
+            twice=twice,
+            strain=0.5 * twice * results["strain"][0] if "box" in names else None,
             names=names,
         )
     if "box" in names:
@@ -120,7 +121,7 @@ def pulled(
             {**there, **fixed},
             w,
             fields=[results, dict(zip(NAMES[:2], sums, strict=True))],
-            factor=None,
+            twice=None,
             strain=None,
             names=names,
         )

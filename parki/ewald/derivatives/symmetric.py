@@ -100,8 +100,9 @@ def pulled(
         strain = strain if factor is None else factor * strain
     else:
         fields = sums.summed()
+    twice = None if factor is None else 2 * factor
     return derivatives(
-        options, inputs, values, fields=fields, factor=factor, strain=strain, names=names
+        options, inputs, values, fields=fields, twice=twice, strain=strain, names=names
     )
 
 
@@ -170,32 +171,32 @@ def derivatives(
     values: AnyArray,
     *,
     fields: Sequence[Arrays],
-    factor: Any,
+    twice: Any,
     strain: AnyArray,
     names: tuple[str, ...],
 ) -> dict[str, AnyArray]:
     """Return derivatives by names, for fields: the results of the density, and of the values.
 
-    If the values are the density times a ``factor``, its own results are enough. All are arrays of
+    If the values are half of ``twice`` the density, its own results are enough. All are arrays of
     one library. The ``strain`` (9, systems) is the product's.
     """
     x, q, by_input = inputs["trg"], inputs["dens"], dict[str, AnyArray]()
     if "values" in names:
         by_input["values"] = fields[0]["u"].reshape(values.shape)
     if "dens" in names:
-        of_values = fields[1]["u"] if factor is None else factor * fields[0]["u"]
+        of_values = fields[1]["u"] if twice is None else 0.5 * twice * fields[0]["u"]
         by_input["dens"] = of_values.reshape(q.shape)
     if not {"trg", "box"}.isdisjoint(names):
         count = x.shape[1]
         # Both fields of a multiple have the same part in this.
-        weights = (values, q) if factor is None else (2 * values,)
+        weights = (values, q) if twice is None else (twice * q,)
         parts = []
         for weight, named in zip(weights, fields, strict=True):
             if "grad_u" in named:
                 rows = weight.reshape(-1, 1, count) * named["grad_u"].reshape(-1, 3, count)
                 parts.append(rows[0] if len(rows) == 1 else rows.sum(axis=0))
             else:
-                parts.append(named["slopes"] if factor is None else 2 * named["slopes"])
+                parts.append(named["slopes"] if twice is None else 2 * named["slopes"])
         by_input["trg"] = reduce(add, parts)
     if "box" in names:
         box = by_box(options, inputs, by_input["trg"], strain)

@@ -43,21 +43,22 @@ def machine(space: ExecutionSpace, dtype: DTypeLike, fixed: bool = False) -> Mac
     """Return the numbers for a space and precision.
 
     Numbers measured here serve the same device, or the same processor and number of threads. With
-    ``fixed``, take the built-in ones for one thread.
+    ``fixed``, take the built-in ones for one thread. A folder is read once, until `clear`.
     """
     shipped_kernels = not space.on_device and compiled.usable()
-    file, threads = (None, 1) if fixed else (path(space), space.threads)
-    return _machine(space, np.dtype(dtype), file, threads, shipped_kernels)
+    threads = 1 if fixed else space.threads
+    device = space.adapter.device()
+    return _machine(space, np.dtype(dtype), device, threads, fixed, shipped_kernels)
 
 
 @lru_cache(maxsize=32)
 def _machine(
-    space: ExecutionSpace, dtype: DType, file: Path | None, threads: int, shipped_kernels: bool
+    space: ExecutionSpace, dtype: DType, _: Any, threads: int, fixed: bool, shipped_kernels: bool
 ) -> Machine:
-    """Return the numbers for a precision, measured ones if a file has them, made once."""
+    """Return the numbers for a precision and the current device."""
     lanes = 1 if space.on_device else vector_row(1, dtype)
     precision = "float64" if dtype == np.float64 else "float32"
-    content = (_USED.get(space.name) or _tuned(str(file))) if file else None
+    content = None if fixed else read(space)
     result = of_file(content or built_in(space), precision, lanes, threads)
     return replace(result, degrees=COMPILED_DEGREES) if shipped_kernels else result
 
