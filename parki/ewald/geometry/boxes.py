@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,7 +70,17 @@ class Group(NamedTuple):
 
         ``extents()`` are `extents_of` all systems.
         """
-        columns = self._columns(systems, xp)
+        offsets = [systems.targets, systems.sources]
+        if np.array_equal(offsets[0], offsets[1]):
+            del offsets[1]  # arrays of both are the same
+        counts = [np.diff(ends)[self.numbers] for ends in offsets]
+        among = np.isin(np.arange(systems.count), self.numbers)
+        places = [xp.asarray(np.flatnonzero(np.repeat(among, np.diff(ends)))) for ends in offsets]
+        columns = Columns(places[0], places[-1])
+        if self.boxes is not None and self.boxes.rotated.any():
+            repeated = [np.repeat(self.boxes.rotations, count, axis=0) for count in counts]
+            rotations = [xp.asarray(array.transpose(1, 2, 0)) for array in repeated]
+            columns = replace(columns, rotations=(rotations[0], rotations[-1]))
         if not self.centred:
             return columns
         low, high = extents()[self.numbers].swapaxes(0, 1)
@@ -78,25 +89,8 @@ class Group(NamedTuple):
         with np.errstate(invalid="ignore"):  # without points
             shifts = np.rint((0.5 * (low + high) - middle) / digit) * digit
         shifts[~(np.isfinite(shifts) & self.open)] = 0.0
-        counts = [np.diff(ends)[self.numbers] for ends in (systems.targets, systems.sources)]
         moved = [xp.asarray(np.repeat(shifts, count, axis=0).T) for count in counts]
-        return replace(columns, shifts=(moved[0], moved[1]))
-
-    def _columns(self, systems: Systems, xp: ArrayModule) -> Columns:
-        offsets = systems.targets, systems.sources
-        columns = [
-            xp.asarray(np.concatenate([np.arange(a[n], a[n + 1]) for n in self.numbers]))
-            for a in offsets
-        ]
-        same = np.array_equal(offsets[0], offsets[1])
-        if same:
-            columns[1] = columns[0]
-        if self.boxes is None or not self.boxes.rotated.any():
-            return Columns(columns[0], columns[1])
-        counts = [np.diff(ends)[self.numbers] for ends in offsets[: 2 - same]]
-        repeated = [np.repeat(self.boxes.rotations, count, axis=0) for count in counts]
-        rotations = [xp.asarray(array.transpose(1, 2, 0)) for array in repeated]
-        return Columns(columns[0], columns[1], (rotations[0], rotations[-1]))
+        return replace(columns, shifts=(moved[0], moved[-1]))
 
     def marked(
         self,
@@ -207,7 +201,7 @@ def _of_axes(
                 equal.setdefault(number if alone else of_box.box, (of_box, []))[1].append(number)
         for of_box, numbers in equal.values():
             if extents is None or not any(unknown):
-                groups.append(Group(of_box, numbers))
+                groups.append(Group(of_box, sorted(numbers)))
                 continue
             known = [length for length in of_box.edges if length is not None]
             sizes = _sizes(extents, numbers, unknown, max(known, default=0.0))
@@ -258,11 +252,7 @@ def _enclosed(
     if (box := next(iter(by_box))) != options.box:  # which was looked at, and others need not be
         options.within(box)
     distinct, periodic = [*by_box], np.array(options.periodic)
-    upright, right = Upright.quickly(distinct, options, unknown)
-    for n in np.flatnonzero(~right).tolist():
-        of_box = options.within(distinct[n])
-        edges = [of_box.edges[axis] or 1.0 for axis in of_box.axes]
-        upright.take(n, of_box.cell or Cell(Lattice(np.array(edges), 3, NONE), None))
+    upright = _upright(tuple(distinct), options, unknown)
     alone = upright.rotated & (not exact)
     all_sides = upright.matrices.diagonal(axis1=1, axis2=2)
     parts, bins = [*enumerate(by_box.values())], list[_Bin]()  # boxes, with systems in them
@@ -307,6 +297,17 @@ def _enclosed(
         standing = options.standing(length, along_free)
         groups.append(Group(standing, numbers, upright.chosen(boxes), centred=any(unknown)))
     return groups
+
+
+@lru_cache(maxsize=64)
+def _upright(boxes: tuple[Any, ...], options: EwaldOptions, unknown: tuple[bool, ...]) -> Upright:
+    """Return boxes that begin along the first axis; the boxes of the last batches are kept."""
+    upright, right = Upright.quickly(boxes, options, unknown)
+    for n in np.flatnonzero(~right).tolist():
+        of_box = options.within(boxes[n])
+        edges = [of_box.edges[axis] or 1.0 for axis in of_box.axes]
+        upright.take(n, of_box.cell or Cell(Lattice(np.array(edges), 3, NONE), None))
+    return upright
 
 
 @dataclass
