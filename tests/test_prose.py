@@ -43,6 +43,7 @@ INSTEAD = {
     r"\b(?:of|on) hosts\b": "on the CPU",
     r"\bknows? nothing of\b": "say what it does",
     r"\b(?-i:Return|Yield|Take) what\b": "name the thing",
+    r"(?-i:Return) the same(?:[,;.]| (?:as|by|for|of|near|with|without)\b)": "name the thing",
 }
 
 

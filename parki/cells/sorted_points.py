@@ -237,7 +237,7 @@ def sort_on_device(
 def sort_on_host(
     space: ExecutionSpace, cells: AnyArray, n_cells: int, kernels: tuple[Kernel, ...]
 ) -> tuple[Any, Any, Any]:
-    """Return the same, by two kernels: chunks count their points, then place them in turn."""
+    """Return order, counts and starts by two kernels: chunks count, then place their points."""
     n, (count_chunk, place_chunk) = cells.size, kernels
     # A chunk's histogram should stay smaller than the chunk.
     chunks = max(1, min(space.threads, n // max(FEW, n_cells)))

@@ -80,7 +80,7 @@ def _cortez(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
 
 
 def _prolate(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
-    """Return the same for a prolate blob of radius 1, by interpolation in t from 0 to 1."""
+    """For a prolate blob of radius 1, by interpolation in t from 0 to 1."""
     mean, second = zip(*map(_interpolated, range(depth)), strict=True)
     return (
         [chebyshev.chebval(2 * t - 1, series) for series in mean],

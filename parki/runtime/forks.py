@@ -52,7 +52,7 @@ class MadeAnew:
         )
 
     def _with(self, **others: Any) -> Any:
-        """Return the same with other attributes, as `dataclasses.replace` does."""
+        """Return a copy with other attributes, as `dataclasses.replace` does."""
         new = object.__new__(type(self))
         new.__dict__ |= self.__dict__ | others
         return new

@@ -143,7 +143,7 @@ def _by_moves(
 def _by_points_at_wall(
     mobility: SphereMobility, f: dict[str, Any], v: dict[str, Any], factor: float
 ) -> Any:
-    """Return the same near a wall, which changes images, too: of each sum by its own points."""
+    """Return `_by_points` near a wall, which moves images, too: of each sum by its own points."""
     derivatives = 0.0 * mobility.points
     values: Any
     for moves, values in zip(MOVES, map(v.get, ACTS), strict=True):

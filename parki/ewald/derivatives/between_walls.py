@@ -131,7 +131,7 @@ class Correction:
         return len(self.sources), len(self.words)
 
     def finer(self, tolerance: float) -> Correction:
-        """Return the same by more modes."""
+        """Return the correction by more modes, for a smaller tolerance."""
         return self._again(tolerance=tolerance)
 
     def place(self, sources: Arrays, targets: Arrays) -> CorrectionAtPoints:

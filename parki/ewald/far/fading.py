@@ -63,7 +63,7 @@ def zero_mode(order: int, periodicity: int, padding: Padding, screening: float =
 
 
 def _screened_zero_mode(n: int, padding: Padding, kappa: float) -> float:
-    """Return the same of screened charges, with what their kernel fades to."""
+    """Return the integral of the faded kernel of screened charges along n free axes, at k = 0."""
     fading = fading_nodes(0.0, padding)
     r, radius = fading.r, padding.radius
     # The integral over a ball, over 4 pi / kappa^2.

@@ -364,7 +364,7 @@ class EwaldOptions(InBox, metaclass=Shown):
         return replace(self, expert=self.expert.of_derivatives(), dl_mean=mean)
 
     def looser(self, times: float) -> EwaldOptions:
-        """Return the same with a tolerance as many times larger, as far as there is such a one."""
+        """Return options with a tolerance that is larger by a factor, up to the largest."""
         return replace(self, tolerance=self.larger_tolerance(times))
 
     def larger_tolerance(self, times: float) -> float:

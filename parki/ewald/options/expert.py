@@ -140,7 +140,7 @@ class Expert:
             )
 
     def of_derivatives(self) -> Expert:
-        """Return the same without variants of the literature, which have no derivatives."""
+        """Return options without variants of the literature, which have no derivatives."""
         return replace(self, radial="polynomial", p2p_method="auto", p2g_method="auto")
 
 

@@ -272,7 +272,7 @@ class LinearCombination:
         return plan
 
     def _transposed_terms(self, values: dict[str, Any]) -> Any:
-        """Return the same by the terms themselves."""
+        """Return the densities that `transposed` returns, by the transposes of the terms."""
         first, rows = next(iter(values.values())), math.prod(self.request.density)
         if self.plain:
             return self.terms[0].transposed(values, rows)

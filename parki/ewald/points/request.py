@@ -104,7 +104,7 @@ class SumRequest:
 
     @property
     def composite(self) -> Composite | None:
-        """The same; None if it is the one sum of this name."""
+        """The composite that has all results; None if it is the one sum of this name."""
         return self.whole if self.composites else None
 
     @property

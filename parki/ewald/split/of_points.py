@@ -39,7 +39,7 @@ class OfPoints(Split):
 
     @property
     def endless(self) -> Self:
-        """The same of points without an end."""
+        """The split whose split of points is endless."""
         return replace(self, base=self.base.endless)
 
     @property

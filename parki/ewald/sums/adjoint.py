@@ -50,7 +50,7 @@ def curvature(results: Arrays, cloud: Arrays) -> AnyArray:
 
 
 def layer_curvature(results: Arrays, cloud: Arrays) -> AnyArray:
-    """Return the same for double layers, dipoles ``-(q n^T + n q^T)``."""
+    """Return the transposed pressure of double layers, dipoles ``-(q n^T + n q^T)``."""
     slopes = results["grad_u"].reshape(3, 3, -1)
     return -4 * (slopes * cloud["norms"]).sum(axis=1)
 
@@ -76,7 +76,7 @@ def mean_of_forces(values: AnyArray, points: AnyArray) -> AnyArray:
 
 
 def mean_of_dipoles(values: AnyArray, points: AnyArray) -> AnyArray:
-    """Return the same of its derivative by x, ``-tr v``."""
+    """Return ``-tr v``, the derivative of `mean_of_forces` by x: slope 0 and constant, (4, N)."""
     rows = np.zeros_like(values, shape=(4, values.shape[1]))
     rows[3] = -values[::4].sum(axis=0)
     return rows

@@ -220,7 +220,7 @@ class Code:
         return [self.where_known(vectors_of(dots)).declare("by".join(factors), " * ".join(factors))]
 
     def coefficient(self, name: str, sharing: Sharing) -> str:
-        """Return the same as a name."""
+        """Return the name of a variable that has this coefficient."""
         text = self.factor(sharing)
         return text if text.isidentifier() else self.declare(self.prefix + name, text)
 

@@ -108,7 +108,7 @@ def _dipoles(axis: int, dens: AnyArray, cloud: Arrays) -> AnyArray:
 
 
 def _layers(axis: int, dens: AnyArray, cloud: Arrays) -> AnyArray:
-    """Return the same of a double layer, whose dipoles are ``-(q n^T + n q^T)``."""
+    """Return these dipoles of a double layer: D is ``-(q n^T + n q^T)``."""
     norms = cloud["norms"]
     return -(dens * norms[axis] + norms * dens[axis])
 
