@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -185,7 +186,7 @@ def check_extent(name: str, points: AnyArray, extent: AnyArray, options: EwaldOp
         )
     lowest, highest = limits(options, points.dtype)
     gap = options.gap
-    if gap is not None and extent[1, 2] > limits(options, points.dtype)[1, 2]:
+    if gap is not None and extent[1, 2] > highest[2]:
         raise ParkiValueError(
             f"{name} reaches to {extent[1, 2]:g} along axis 2, above the upper wall at {gap:g}; "
             "points must be between the walls: shift them, or enlarge the third length of box"
@@ -260,6 +261,7 @@ def check_net(
         )
 
 
+@lru_cache(maxsize=64)
 def limits(options: EwaldOptions, dtype: DType) -> NDArray[np.float64]:
     """Return the smallest and largest coordinates that points of a dtype may have, (2, 3).
 
@@ -277,4 +279,5 @@ def limits(options: EwaldOptions, dtype: DType) -> NDArray[np.float64]:
         else:
             ends[0, axis] = min(first, rounded(first, dtype))
             ends[1, axis] = max(last, rounded(last, dtype))
+    ends.flags.writeable = False
     return ends
