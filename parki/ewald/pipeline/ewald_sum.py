@@ -262,7 +262,7 @@ class EwaldSum:
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
             cloud = _as_recorded(cloud, self._cloud.systems, self._cloud.labels)
-            new = self._copied()
+            new = self.copied()
             if cloud.options is not self.task.options and cloud.options != self.task.options:
                 new.task = replace(self.task, options=cloud.options)
                 # It keeps the edges that were the extent of points.
@@ -276,7 +276,7 @@ class EwaldSum:
                 new.pending = lambda: late
         return new
 
-    def _copied(self) -> EwaldSum:
+    def copied(self) -> EwaldSum:
         """Return the same sum; `copy.copy` takes as long as a launch."""
         new = object.__new__(EwaldSum)
         new.__dict__.update(self.__dict__)
@@ -287,7 +287,7 @@ class EwaldSum:
         return (True, True) if self.pending is None else self.pipeline.validate_pending()
 
     def committed(self, *, inside: bool, suited: bool) -> EwaldSum:
-        """Return the sum with its late points looked at, perhaps by another set-up.
+        """Return the sum with its late points looked at: this one, or one of another set-up.
 
         Raises
         ------
@@ -303,11 +303,13 @@ class EwaldSum:
                 "the points that update_points took were not finite or not in the box, and "
                 "their arrays have changed since; the points before them are back"
             )
-        new = self._copied()
-        new.pending, new._seen = None, pending
-        if not suited:
-            new._survey(self._as_placed(pending()))
-            new.pipeline = self.pipeline.replan(self.task, new._points)
+        if suited:
+            self.pending, self._seen = None, pending
+            return self
+        new = self.copied()
+        new.pending = None
+        new._survey(self._as_placed(pending()))
+        new.pipeline = self.pipeline.replan(self.task, new._points)
         return new
 
     def _as_placed(self, cloud: Cloud) -> Cloud:

@@ -318,8 +318,7 @@ class Placement:
                     exclude=_as_before("exclude", exclude, before.labels),
                     space=first.task.space,
                 )
-                marks = before.systems, before.labels
-                same = (cloud.systems, cloud.labels) == marks
+                same = (cloud.systems, cloud.labels) == (before.systems, before.labels)
                 points_alone = systems is None and exclude is None and box is None
                 move = self._recorded(cloud) if points_alone else None
                 alone = () if move else old.terms
@@ -419,13 +418,12 @@ class Placement:
         if state.before is None:
             return False
         try:
-            seen = [
-                term.sum.validate_pending() for term in state.terms
-            ]  # all of which count anew then
-            terms = [
-                replace(term, sum=term.sum.committed(inside=inside, suited=suited))
-                for term, (inside, suited) in zip(state.terms, seen, strict=True)
-            ]
+            # All of which count anew then.
+            seen = [term.sum.validate_pending() for term in state.terms]
+            terms = list[PlacedTerm]()
+            for term, (inside, suited) in zip(state.terms, seen, strict=True):
+                committed = term.sum.committed(inside=inside, suited=suited)
+                terms.append(term if committed is term.sum else replace(term, sum=committed))
             self.state = state._replace(terms=tuple(terms), before=None)
         except BaseException:
             if self.state is state:
