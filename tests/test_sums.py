@@ -241,6 +241,8 @@ def test_parts_that_would_be_wrong():
     for source, result in ((CHARGE, "v"), ((CHARGE,), "u")):
         with pytest.raises(parki.ParkiValueError, match=r"the terms of mine are .* one Source"):
             error_terms_of("mine", POTENTIAL, source, aligned={result: 1})
+    with pytest.raises(parki.ParkiValueError, match="the terms of mine are aligned for p, but the"):
+        error_terms_of("mine", symbols.CURL, sources.TORQUE, aligned={"u": 1, "p": 1})
     for symbol, source in ((symbols.FLOW, CHARGE), (symbols.CURL, sources.FORCE)):
         with pytest.raises(parki.ParkiValueError, match=r"the terms of mine are of a source of sh"):
             error_terms_of("mine", symbol, source, aligned={"u": 1})

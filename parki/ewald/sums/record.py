@@ -159,6 +159,11 @@ def error_terms_of(
             f"the terms of {name} are of a source of shape {source.shape} that their symbol does "
             "not take: docs/adding-a-sum.md lists which go together"
         )
+    if symbol.order == 1 and "p" in aligned:
+        raise ParkiValueError(
+            f"the terms of {name} are aligned for p, but their symbol has no pressure; leave p out "
+            'of aligned, and give the record "p": () if it is a flow'
+        )
     spread = CURVATURE if source.curvature else GRADIENT if source.gradient else PLAIN
     terms: dict[str, tuple[ErrorTerm, ...]] = {}
     for result, factor in aligned.items():
