@@ -212,8 +212,8 @@ def by_box(
     Arrays are of any library, and the derivative is on the host.
     """
     moments = (slopes[:, None] * inputs["trg"]).sum(axis=-1, dtype=strain.dtype)
-    total = strain.sum(axis=1).reshape(3, 3) - moments
-    lattice = by_vectors(np.array(total.tolist()), options)  # by one wait, and no small launches
+    gained = np.array(strain.tolist()).sum(axis=1).reshape(3, 3)  # by no small launches
+    lattice = by_vectors(gained - np.array(moments.tolist()), options)
     return lattice.diagonal().copy() if inputs["box"].ndim == 1 else lattice
 
 

@@ -294,7 +294,7 @@ def extremes(arrays: Sequence[Any]) -> list[NDArray[np.float64]]:
     if isinstance(arrays[0], np.ndarray):
         return [_ends(array) for array in arrays]
     xp, dtype = _module(arrays[0]), arrays[0].dtype
-    kernel = _extremes_kernel(get_execution_space(None, arrays[0]), dtype)
+    kernel = _extremes_kernel(get_execution_space("GPU"), dtype)
     sizes = [(2, len(a), min(FEW_ITEMS, a.shape[1])) for a in arrays]
     begins = np.cumsum([0, *map(math.prod, sizes)])
     together = xp.empty(int(begins[-1]), dtype=dtype)
@@ -338,7 +338,7 @@ def ratios(values: AnyArray, density: AnyArray) -> tuple[float, float]:
         items = min(MOST_RATIOS, values.size)
         lows, highs = both = _module(values).empty((2, items), dtype=values.dtype)
         most = float(np.finfo(values.dtype).max)
-        _ratios_kernel(get_execution_space(None, values), values.dtype)(
+        _ratios_kernel(get_execution_space("GPU"), values.dtype)(
             items,
             total=values.size,
             items=items,
