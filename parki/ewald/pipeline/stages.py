@@ -248,8 +248,8 @@ class Stages:
         near = {n: xp.empty((shape[0], size, shape[1]), dtype=real) for n, size in sizes.items()}
         self.p2p.apply(rows, self._buffer(len(dens)), near, weights=values)
         of_targets, factor = self.faxen.faxen_factors if self.faxen else (None, None)
-        if factor is not None and factor.shape[-1] > 1:
-            factor = sources.sort(xp.broadcast_to(factor, rows.shape[1:]))
+        if factor is not None and factor.ndim and factor.shape[-1] > 1:
+            factor = sources.sort(factor)
         for place, (density, w) in enumerate(zip(rows, values, strict=True)):
             norms = self.p2g.arguments["norms"]
             parts = parts_of(task.sum, sources.sort(density), norms, factor)
