@@ -24,7 +24,6 @@ TWICE = SECOND_SOURCES + SECOND_TARGETS > 0
 BRINKMAN = False  # whether M is over k^2 (k^2 + alpha2)
 PLANE = False  # whether ``plane`` has M (k^2 + alpha2) of the modes along the last axis
 TILTED = False  # whether the axes of the box are not at right angles
-BOXES = False  # whether each system has a box of its own
 TERMS = 20  # terms of a Chebyshev series
 MODES = 16  # lowest modes along an axis, which `sum_lowest_modes` sums without the grid
 WIDTH = 8  # functions evaluated at a time
@@ -67,15 +66,15 @@ def convolve(
     If TILTED, ``k`` are the grid's wavenumbers; the transpose of ``basis`` times them is the box's.
     M is folded along the last axis alone, and only if this axis is free.
 
-    With BOXES the sets are of ``systems``, in turn, each with a ``basis`` and an M of its own. The
-    rows of M are of all systems at the first mode along the first axis, then at the second one.
+    The sets are of ``systems`` with boxes of their own, in turn, each with a ``basis`` and an M.
+    The rows of M are of all systems at the first mode along the first axis, then at the second one.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
     i0: int = i // shape[2] // shape[1] // sets
     box: int = 0
     own: int = i0
-    if BOXES:
+    if systems > 1:
         system: int = i // shape[2] // shape[1] % sets % systems
         box = 3 * system
         own = i0 * systems + system
@@ -140,7 +139,7 @@ def strain(
     i1: int = i % shape[1]
     i0: int = i // shape[1] // sets
     own: int = i0
-    if BOXES:
+    if systems > 1:
         own = i0 * systems + i // shape[1] % sets % systems
     f1: int = i1
     if 2 * f1 > full[1]:

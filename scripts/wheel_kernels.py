@@ -75,7 +75,6 @@ DEGREES = {
 # sums' would be a third of all kernels.
 BY_BOX = ("laplace", "stokes_sl", "stokes_rotlet", "yukawa(kappa=2.0)")
 EXCLUDE = ("laplace", "stokes_sl", "stokes_dl")
-IN_BOXES = ("laplace", "stokes_sl")  # whose potentials come for systems in boxes of their own
 SUMMED = (*SUMS, IMAGES)
 
 
@@ -176,14 +175,6 @@ def task(
     return Task(kernel, SPACE, dtype, EwaldOptions(periodicity, box), want)
 
 
-@cache
-def in_boxes(kernel: str, dtype: np.dtype) -> Task:
-    """Return a task of potentials of systems in boxes of their own."""
-    return replace(
-        task(kernel, dtype), options=EwaldOptions(3, [1, 1, 1]).standing(1.0, [None] * 3)
-    )
-
-
 def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
     """Return a small grid with a window."""
     box = np.ones(3)
@@ -202,8 +193,6 @@ def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
             yield from spreading_kernels(mesh(task(kernel, dtype, tilted=tilted), points))
         for flat in (2, 3):  # with friction, planes have a kernel of their own
             yield FGC.kernel(task(kernel, dtype, periodicity=flat, tilted=True))
-        if kernel in IN_BOXES:
-            yield FGC.kernel(in_boxes(kernel, dtype))
         for want in wants(kernel):
             given = task(kernel, dtype, want)
             yield FGC.kernel(task(kernel, dtype, want, periodicity=2))

@@ -154,8 +154,6 @@ class Convolution:
         constants = {"REAL": real_name(task.dtype), **task.sum.fgc, **wanted(task.want)}
         if task.tilted:
             constants["TILTED"] = True
-        if task.in_boxes:
-            constants["BOXES"] = True
         if task.sum.symbol.alpha and task.periodicity == 2:
             constants["PLANE"] = True
         return load("fgc", "convolve", task.space, constants, executor=task.executor)
@@ -164,8 +162,7 @@ class Convolution:
     def of_strain(self) -> Kernel:
         """The kernel of sums over modes, of densities of one component: see `FarStrain`."""
         real, task = real_name(self.mesh.task.dtype), self.mesh.task
-        constants = {"BOXES": True} if task.in_boxes else {}
-        return load("fgc", "strain", task.space, constants, executor=task.executor, REAL=real)
+        return load("fgc", "strain", task.space, executor=task.executor, REAL=real)
 
     # ------------------------------------------------------------------ set-up
     def _blocks(self, split: Split) -> list[ModeBlock]:
