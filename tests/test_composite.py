@@ -190,6 +190,18 @@ def test_maps_are_looked_at(maps, words):
         parki.vjp(wrong, TRG, SRC, FORCES, norms, **how)
 
 
+@pytest.mark.parametrize("parts", [((), (3,), (3,)), (..., 3, (3,)), (..., (3,), [3])])
+def test_composites_that_are_none(parts):
+    """Without addends, or with shapes that are no tuples."""
+    addends, density, result = parts
+    one = (Addend("stokes_sl", ("u",), velocity),)
+    wrong = Composite("wrong", density, result, one if addends is ... else addends)
+    with pytest.raises(parki.ParkiValueError, match=r"composite wrong has density=.* one Addend"):
+        parki.Plan(wrong, TRG, SRC, options=options())
+    with pytest.raises(parki.ParkiValueError, match=r"composite wrong has density=.* one Addend"):
+        parki.vjp(wrong, TRG, SRC, FORCES, values=np.ones((3, 50)), options=options())
+
+
 def test_a_map_that_fails_where_points_moved():
     """The plan keeps its points."""
 

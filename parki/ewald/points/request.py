@@ -23,7 +23,7 @@ from parki.ewald.points.values import (
     result_shape,
 )
 from parki.ewald.sums import SUMS, sum_of
-from parki.ewald.sums.composite import Composite
+from parki.ewald.sums.composite import Composite, check_composite
 from parki.ewald.sums.maps import Arrays, Map, check_made, velocity, weights
 from parki.ewald.sums.results import of_one, of_result
 from parki.ewald.sums.walls import near_wall
@@ -75,6 +75,7 @@ class SumRequest:
                 for n in names
             )
         elif isinstance(kernel, Composite):
+            check_composite(kernel)
             names = check_names(want)
             parts = tuple(of_result(kernel, n) for n in names)
         else:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from parki.errors import ParkiValueError
 from parki.ewald.sums.maps import (
     FIXED,
     Arrays,
@@ -27,6 +28,7 @@ from parki.ewald.sums.maps import (
     velocity,
     weights,
 )
+from parki.interchange import shown
 from parki.typing import AnyArray
 
 
@@ -99,6 +101,25 @@ class Composite:
     def labelled(self) -> tuple[str, ...]:
         """The sums of sources where they are: pairs of equal labels are left out of these."""
         return tuple(addend.kernel for addend in self.addends if addend.sources is None)
+
+
+def check_composite(composite: Composite) -> None:
+    """Refuse a composite without addends, or whose shapes are no tuples of numbers.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    shapes: list[Any] = [composite.density, composite.result]
+    addends: Any = composite.addends
+    shaped = all(isinstance(s, tuple) and all(isinstance(n, int) for n in s) for s in shapes)
+    listed = isinstance(addends, tuple) and all(isinstance(one, Addend) for one in addends)
+    if not (shaped and listed and addends):
+        raise ParkiValueError(
+            f"the composite {composite.name} has density={shown(shapes[0])}, "
+            f"result={shown(shapes[1])} and addends={shown(addends)}; expected shapes such as (3,) "
+            "or (), and a tuple of one Addend or more"
+        )
 
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:
