@@ -16,6 +16,8 @@ from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.reference import direct_sum
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 import parki.torch  # noqa: E402  (which needs it)
 from parki.torch import constants as text_constants  # noqa: E402
 
@@ -137,20 +139,39 @@ def test_energies_have_the_derivatives_of_products_with_sums(monkeypatch):
         torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
 
 
+class Products(TorchDispatchMode):
+    """Counts products of tensors."""
+
+    count = 0
+
+    def __torch_dispatch__(self, operation, types, arguments=(), named=None):
+        self.count += operation is torch.ops.aten.mul.Tensor
+        return operation(*arguments, **(named or {}))
+
+
 def test_calls_ask_once(monkeypatch):
-    """Options of numbers are made once, and values are looked at where results are not finite."""
+    """Options of numbers are made once, and values are looked at where results are not finite.
+
+    Forces are two products of tensors, each of which takes a GPU as long as much Python.
+    """
     given = inputs("laplace", same=True, spaced=True)
     x, q = torch.tensor(given["trg"], requires_grad=True), torch.tensor(given["dens"])
 
+    def energy():
+        return parki.torch.energy(x, q, rows=False, periodicity=3, box=BOX, tolerance=1e-10)
+
     def loss():
-        energy = parki.torch.energy(x, q, rows=False, periodicity=3, box=BOX, tolerance=1e-10)
-        (slope,) = torch.autograd.grad(energy, x, create_graph=True)
+        (slope,) = torch.autograd.grad(energy(), x, create_graph=True)
         return torch.autograd.grad(slope.square().sum(), x)[0]
 
     before = loss()
     monkeypatch.setattr(text_constants, "_made", None)
     monkeypatch.setattr(overflow, "extremes", None)
     torch.testing.assert_close(loss(), before, rtol=1e-12, atol=1e-12)
+    total = energy()
+    with Products() as products:
+        torch.autograd.grad(total, x)
+    assert products.count == 2
 
 
 def test_batched_gradients():
