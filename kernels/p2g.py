@@ -29,7 +29,6 @@ GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
 QUADRUPOLES = False  # whether charges and dipoles have quadrupoles, too
 TILTED = False  # whether gradients are by axes that are not at right angles: ``basis`` times those
-BOXES = False  # whether each system has a basis of its own
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -52,13 +51,15 @@ def p2g_owner(
     slope: pk.View2D[REAL],
     curvature: pk.View2D[REAL],
     basis: pk.View2D[REAL],
+    boxes: int,
     first: int,
     grid: pk.View4D[REAL],
 ):
     """Spread the sources of one column of tiles onto its part of the planes.
 
     ``colour`` is (first x, first y, tiles, tiles per row, parts). Grids lie side by side along y:
-    one for each system, from ``first`` on.
+    one for each system, from ``first`` on. If systems have ``boxes`` of their own, which are more
+    than one, each has three rows of ``basis``.
     """
     item: int = i % colour[2]
     own: int = i // colour[2] % colour[4]
@@ -68,8 +69,9 @@ def p2g_owner(
     column: int = ((system * tiles[0] + tile0) * tiles[1] + tile1) * tiles[2]
     above: int = (first + system) * shape[1]
     box: int = 0
-    if BOXES:
-        box = 3 * system
+    if TILTED:
+        if boxes > 1:
+            box = 3 * system
     for j in range(starts[column], starts[column + tiles[2]]):
         place(src, j)
         wx: List[REAL] = [0.0] * ROW

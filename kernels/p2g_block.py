@@ -23,7 +23,6 @@ TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a comp
 GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
 TILTED = False  # whether gradients are by axes that are not at right angles: ``basis`` times those
-BOXES = False  # whether each system has a basis of its own
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -52,6 +51,7 @@ def p2g_block(
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
     basis: pk.View2D[REAL],
+    boxes: int,
     first: int,
     grid: pk.View4D[REAL],
 ):
@@ -81,8 +81,9 @@ def p2g_block(
     column: int = ((system * tiles[0] + tile0) * tiles[1] + tile1) * tiles[2]
     above: int = (first + system) * shape[1]
     box: int = 0
-    if BOXES:
-        box = 3 * system
+    if TILTED:
+        if boxes > 1:
+            box = 3 * system
     end: int = starts[column + tiles[2]]
 
     def spread(_: int):

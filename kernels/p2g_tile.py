@@ -26,7 +26,6 @@ GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
 QUADRUPOLES = False  # as in p2g.py
 TILTED = False  # as in p2g.py
-BOXES = False  # as in p2g.py
 P = 8
 ROW = 8  # as in p2g.py; here tables have HALF columns
 HALF = (P + 1) // 2
@@ -161,6 +160,7 @@ def p2g_tile(
     slope: pk.View2D[REAL],
     curvature: pk.View2D[REAL],
     basis: pk.View2D[REAL],
+    boxes: int,
     first: int,
     grid: pk.View4D[REAL],
 ):
@@ -178,8 +178,9 @@ def p2g_tile(
     tile: int = work[0][part] % (tiles[0] * tiles[1])
     above: int = 0
     box: int = 0
-    if BOXES:
-        box = 3 * (work[0][part] // (tiles[0] * tiles[1]))
+    if TILTED:
+        if boxes > 1:
+            box = 3 * (work[0][part] // (tiles[0] * tiles[1]))
     if SEVERAL:
         above = (first + work[0][part] // (tiles[0] * tiles[1])) * shape[1]
     batch: int = work[1][part]

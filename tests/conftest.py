@@ -67,7 +67,8 @@ COMPILED: set[str] = set()
 # Layers near surfaces have one for each of eight results, and eight more for all.
 # Batches of different periodicity have 35, of the laws' sum along one axis and along two; slabs and
 # wires in boxes of their own, 10. Derivatives by the widths of charges have 11.
-MOST_KERNELS = 1530
+# What multiplies most is in docs/notebook/decisions.md, under "Kernels that a test run takes".
+MOST_KERNELS = 1350
 
 
 def pytest_configure(config: pytest.Config) -> None:

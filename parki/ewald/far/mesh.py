@@ -70,8 +70,7 @@ class Fields:
     def of(cls, task: Task) -> Fields:
         """Return the fields of a sum."""
         kind = task.sum
-        turns = {"TILTED": task.tilted, "BOXES": task.in_boxes} if kind.gradient else {}
-        turns = {name: True for name, is_so in turns.items() if is_so}
+        turns = {"TILTED": True} if kind.gradient and task.tilted else {}
         return cls(
             sources={**kind.p2g, **turns},
             components=kind.components,
@@ -326,6 +325,7 @@ class EwaldMesh(Mesh):
     def _take_basis(self) -> None:
         if self.solver_box.lattice.tilted:
             self.arguments["basis"] = self.solver_box.basis_on(self.space, self.dtype)
+            self.arguments["boxes"] = self.solver_box.lattice.boxes
 
     def within(self, solver_box: SolverBox) -> EwaldMesh:
         """Return the same grid in a box of other tilts."""
