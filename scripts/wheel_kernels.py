@@ -152,6 +152,9 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
             if want == ("u",):
                 for many in TOGETHER:
                     yield near_kernel(field, tile, many=many)
+                if periodicity > 1:  # whose points have low words in single precision
+                    tilted = task(kernel, dtype, want, periodicity, True)
+                    yield near_kernel(field._replace(task=tilted), tile)
             if want == ("u",) and kernel in EXCLUDE:
                 labelled = field._replace(task=replace(given, labelled=True))
                 yield near_kernel(labelled, tile)

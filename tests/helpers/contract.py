@@ -298,7 +298,9 @@ def costs_of_a_device() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machines, "built_in", lambda space: machines.shipped(machines.FILES[True]))
         patch.setattr(machines, "read", lambda space: None)
+        machines.clear()
         yield
+    machines.clear()
 
 
 # --- the sweep --------------------------------------------------------------------------------
