@@ -6,6 +6,7 @@ densities. Whoever holds it takes its `access` first.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -262,7 +263,7 @@ class EwaldSum:
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
             cloud = _as_recorded(cloud, self._cloud.systems, self._cloud.labels)
-            new = self.copied()
+            new = copy.copy(self)
             if cloud.options is not self.task.options and cloud.options != self.task.options:
                 new.task = replace(self.task, options=cloud.options)
                 # It keeps the edges that were the extent of points.
@@ -274,12 +275,6 @@ class EwaldSum:
             else:
                 late = cloud.owned() if new.task.order.changes else cloud  # which is copied
                 new.pending = lambda: late
-        return new
-
-    def copied(self) -> EwaldSum:
-        """Return the same sum; `copy.copy` takes as long as a launch."""
-        new = object.__new__(EwaldSum)
-        new.__dict__.update(self.__dict__)
         return new
 
     def validate_pending(self) -> tuple[bool, bool]:
@@ -306,7 +301,7 @@ class EwaldSum:
         if suited:
             self.pending, self._seen = None, pending
             return self
-        new = self.copied()
+        new = copy.copy(self)
         new.pending = None
         new._survey(self._as_placed(pending()))
         new.pipeline = self.pipeline.replan(self.task, new._points)

@@ -7,6 +7,7 @@ than the device. So a device records all of them, as branches of one graph.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from functools import partial
 
@@ -46,7 +47,7 @@ def _recordable(term: PlacedTerm, cloud: Cloud) -> tuple[PlacedTerm, Place] | No
     found = placed.pipeline.recordable(task, arrays, lambda: placed.points)
     if found is None:
         return None
-    by_graph = placed.copied()
+    by_graph = copy.copy(placed)
     by_graph.pipeline, work = found
     return replace(term, sum=by_graph), work
 
@@ -122,7 +123,7 @@ class RecordedMove:
         terms = list[PlacedTerm]()
         for term in self._terms:
             term.sum.pipeline.launched(term.sum.lattice)
-            places, placed = places_of(term, cloud), term.sum.copied()
+            places, placed = places_of(term, cloud), copy.copy(term.sum)
             placed.pending = partial(cloud_of_term, term, places, cloud)
             terms.append(replace(term, sum=placed, places=places))
         return terms
