@@ -107,6 +107,7 @@ def test_spellings(periodic):
         (VALUE, r"periodicity is \(0, 2, 1\); expected 3 truth values", (0, 2, 1), [1, 1, 1]),
         (VALUE, "axis 2 is periodic and needs its length", (0, 0, 1), [None, 1, None]),
         (VALUE, r"such as \[None, 1, 1\] \(None for a free axis", (0, 1, 1), None),
+        (TYPE, r"box is array\(0.5\); expected 3 edge lengths", 2, np.array(0.5)),
     ],
 )
 def test_refusals(error, message, periodicity, box):

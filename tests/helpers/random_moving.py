@@ -66,7 +66,8 @@ class Moving(Room):
 
     def radii(self, points: Any) -> Any:
         """Return a radius for each point, or one for points that are odd."""
-        fits = tuple(getattr(points, "shape", ()))[1:] == self.sized.shape
+        shape = np.shape(points) if type(points) is list else getattr(points, "shape", ())
+        fits = tuple(shape)[1:] == self.sized.shape
         return self.sized if fits else 0.1
 
     def motion(self, system: Any, forces: Any, torques: Any) -> Any:
