@@ -77,7 +77,7 @@ def lengths_of(box: Any, periodicity: Any, periodic: tuple[bool, bool, bool]) ->
 def _without_zeros(box: Any, periodic: tuple[bool, bool, bool]) -> Any:
     """Return a box with None for a free axis of length 0, as arrays have it that have no None."""
     known = hasattr(box, "__len__") and not isinstance(box, type)  # whose length is none
-    known = known and getattr(box, "ndim", 1)  # an array of no axis has none either
+    known = known and getattr(box, "ndim", 1) != 0  # an array without axes has none either
     sized = known and len(box) == 3 and not all(periodic)
     free = [sized and not repeats and _is_zero(box[axis]) for axis, repeats in enumerate(periodic)]
     return [None if free[axis] else box[axis] for axis in range(3)] if any(free) else box
