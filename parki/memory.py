@@ -86,7 +86,7 @@ def require(space: ExecutionSpace, needed: float, what: str, remedy: str) -> Non
         )
 
 
-_KINDS = MemoryError, OSError, ImportError, RuntimeError
+_KINDS = MemoryError, OSError, ImportError, RuntimeError, SystemError
 
 
 class _Told:
@@ -128,8 +128,10 @@ def _of_memory(error: Exception) -> bool:
     return any(words in str(error).lower() for words in _WORDS)
 
 
-# The loader of Linux, the system, and Python where a thread finds no stack say these.
+# The loader of Linux, the system, Python where a thread finds no stack, and Python where a C
+# function fails without room for an exception say these.
 _WORDS = (
+    "error return without exception set",
     "failed to map segment",
     "cannot allocate memory",
     "can't start new thread",
