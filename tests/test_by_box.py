@@ -135,7 +135,7 @@ def test_gradients_are_strained_as_transposed_sums(kernel, space, to_space, to_h
 def test_second_derivatives_of_charges(
     kernel, periodic, leans, moving, space, to_space, to_host, monkeypatch
 ):
-    """Of a box that takes points along, or not: sums at the placement, against direct sums.
+    """The box takes points along, or does not: sums at the placement, against direct sums.
 
     No difference is taken, and no derivative of several sums is made of theirs.
     """
@@ -187,7 +187,7 @@ def test_second_derivatives_of_charges(
 
 
 def test_second_derivatives_of_systems_add_up(rng):
-    """Of one box, by which each system alone has them; one without points has none."""
+    """By one box, each system adds what it has alone; one without points adds nothing."""
     given, change = problem("laplace", (True, True, True), True)
     options, dens = parki.EwaldOptions(3, given["box"], 1e-6), given["dens"]
     names, ends = ("trg", "dens", "box"), (0, 5, 12)

@@ -12,7 +12,18 @@ import pytest
 from small_kernels import run_python
 
 import parki
+from parki.memory import told
 from parki.runtime.spaces import host as host_space
+
+
+def test_no_room_for_an_exception():
+    """A C function of Python may fail without one where no memory is left; others stay."""
+    for words, expected in (
+        ("error return without exception set", parki.ParkiMemoryError),
+        ("bad argument to internal function", SystemError),
+    ):
+        with pytest.raises(expected, match=words), told():
+            raise SystemError(words)
 
 
 def test_several_densities_are_counted(monkeypatch):

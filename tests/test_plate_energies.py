@@ -18,7 +18,7 @@ def ions(wall):
     return x, q if -1 in WALLS[wall] else q - q.mean()
 
 
-# Of modes and of 48 images, by another program.
+# Sums of modes and of 48 images, by another program.
 ENERGIES = {
     METAL: -11.6357226121,
     (0.6, -0.4): -5.76819322,

@@ -68,7 +68,7 @@ def test_pressure_far_away():
 @every_kernel
 @every_periodicity
 def test_gradients_and_equations_of_motion(kernel, periodicity):
-    """Lap u = grad p between the sources, but for the background of a 3-periodic box."""
+    """Lap u = grad p between the sources, except the background of a 3-periodic box."""
     trg, *others = clear_system(kernel)
     result = summed(kernel, (trg, *others), periodicity, want="grad_u")
     u, *p, gradient = summed(kernel, (around(trg), *others), periodicity, want=fields(kernel)[:3])
@@ -87,7 +87,7 @@ def test_gradients_and_equations_of_motion(kernel, periodicity):
 @pytest.mark.parametrize("kernel", [name for name in SWEPT if "stokes" in name])
 @every_periodicity
 def test_divergence(kernel, periodicity):
-    """None, also on a source (without its singular part), but for the 3-periodic double layer."""
+    """None, also on a source (without its singular part), except the 3-periodic double layer."""
     trg, src, dens, norms = system(kernel)
     arguments = {"box": BOX, "periodicity": periodicity, "want": "grad_u"}
     gradient = direct_sum(kernel, trg, src, dens, norms, **arguments)
